@@ -1,0 +1,60 @@
+"""Models by name: the bundled weights, folders written by training, and untrained twins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from eddyscope.errors import InputError
+from eddyscope.models.config import GPTConfig
+from eddyscope.models.folder import CONFIG, build, read_model
+from eddyscope.models.gpt import GPT
+
+FOLDER = Path(__file__).parent / "weights"
+
+
+def names() -> list[str]:
+    """Return the names of the bundled models."""
+    return sorted(path.parent.name for path in FOLDER.glob(f"*/{CONFIG}"))
+
+
+def load(name: str | Path) -> GPT:
+    """Return a trained model in eval mode and float32.
+
+    Parameters
+    ----------
+    name : str or Path
+        A bundled model (see :func:`names`) or a folder that ``eddyscope train`` has written. A bundled name wins over a
+        folder of the same name; write ``./base`` for the folder.
+
+    Raises
+    ------
+    InputError
+        For a name that is neither; lists the names.
+    StoreError
+        For a folder whose files do not fit.
+    """
+    if str(name) in names():
+        return read_model(FOLDER / str(name))
+    folder = Path(name)
+    if folder.is_dir():
+        return read_model(folder)
+    raise InputError(
+        f"No model '{name}': it is not a folder, and the bundled models are {', '.join(names()) or 'none'}.",
+        "Use one of these names or the folder of a training run.",
+    )
+
+
+def untrained(config: GPTConfig, seed: int = 0, vocabulary: Sequence[str] | None = None) -> GPT:
+    """Return a fresh model of an architecture, in eval mode: the untrained twin of a trained one.
+
+    Parameters
+    ----------
+    config : GPTConfig
+        Such as ``model.config`` of the trained model.
+    seed : int
+        Seed of the weights. Equal seeds give equal weights on every call, whatever torch's global seed.
+    vocabulary : sequence of str, optional
+        Characters, such as ``model.vocabulary``.
+    """
+    return build(config, None if vocabulary is None else list(vocabulary), seed=seed).eval()
