@@ -58,7 +58,7 @@ class Recipe:
     batch: int = 8
     seed: int = 0
     optimiser: str = "muon"
-    matrix_rate: float = 0.02
+    matrix_rate: float = 0.03
     rate: float = 3e-3
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.0
