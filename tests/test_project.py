@@ -1,0 +1,142 @@
+"""The project keeps its own promises: commands, examples, version, root, no network in what it ships."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import eddyscope
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "eddyscope"
+
+#: Everything that may be tracked at the root: what a visitor reads, and what tools insist on finding there.
+ROOT_FILES = {
+    ".gitignore",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "constraints.txt",
+    "pyproject.toml",
+    "requirements-models.txt",
+}
+ROOT_FOLDERS = {".ci", ".github", "benchmarks", "docs", "examples", "src", "tests"}
+
+#: What makes a page fetch something: a source, a stylesheet, an import, a request. Plain links are fine.
+LOADS = re.compile(
+    r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*\bsrc\s*=\s*["']?\s*(?:https?:)?//"""
+    r"""|<link\b[^>]*\bhref\s*=\s*["']?\s*(?:https?:)?//"""
+    r"""|@import\s+(?:url\()?\s*["']?(?:https?:)?//"""
+    r"""|url\(\s*["']?(?:https?:)?//"""
+    r"""|(?:fetch|import|importScripts)\(\s*["'`](?:https?:)?//"""
+    r"""|\bfrom\s+["'](?:https?:)?//""",
+    re.IGNORECASE,
+)
+
+
+def metadata() -> dict[str, object]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_help_lists_every_command() -> None:
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (declared,) = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    listed = re.findall(r"^  make (\S+) +\S", shown, re.MULTILINE)
+    assert sorted(listed) == sorted(declared.split())
+    assert {"demo", "test", "test-slow", "lint", "bench", "docs", "help"} <= set(listed)
+
+
+def test_every_example_compiles() -> None:
+    examples = sorted((ROOT / "examples").rglob("*.py"))
+    assert examples
+    for example in examples:
+        compile(example.read_text(encoding="utf-8"), str(example), "exec")
+
+
+def test_the_demo_has_a_text_to_read(tmp_path: Path) -> None:
+    script = ROOT / "examples" / "topics_text.py"
+    subprocess.run([sys.executable, str(script), str(tmp_path / "topics")], check=True, capture_output=True)
+    texts = [path.read_text(encoding="utf-8") for path in (tmp_path / "topics").glob("*.txt")]
+    assert len(texts) > 50
+    assert sum(map(len, texts)) > 300_000
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert eddyscope.__version__ == metadata()["version"] == citation["version"]
+
+
+def test_the_method_is_cited() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    (method,) = citation["references"]
+    assert method["authors"] == [{"family-names": "Zeris"}]
+    assert method["identifiers"][0]["value"] == "arXiv:2606.06573"
+
+
+def test_a_bug_report_asks_for_what_info_prints() -> None:
+    forms = {path.stem: path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"}
+    assert set(forms) == {"bug", "wrong-number", "question"}
+    for path in forms.values():
+        form = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert {"name", "description", "body"} <= set(form)
+    required = [
+        field["attributes"]["label"]
+        for field in yaml.safe_load(forms["bug"].read_text(encoding="utf-8"))["body"]
+        if field.get("validations", {}).get("required")
+    ]
+    assert "Output of `eddyscope info`" in required
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '<script src="https://cdn.example.org/d3.js"></script>',
+        "<link rel=stylesheet href=//fonts.example.org/css>",
+        "@import url('http://example.org/a.css');",
+        "background: url(https://example.org/a.png)",
+        'await fetch("https://example.org/data.json")',
+        'import * as d3 from "https://cdn.example.org/d3";',
+    ],
+)
+def test_the_search_for_network_loads_finds_one(line: str) -> None:
+    assert LOADS.search(line)
+
+
+def test_nothing_in_the_package_loads_from_the_network() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {match.group(0)}"
+        for path in PACKAGE.rglob("*")
+        if path.suffix in {".py", ".html", ".css", ".js", ".j2", ".svg"}
+        for match in LOADS.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def test_the_root_is_quiet() -> None:
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tracked = listing.splitlines()
+    files = {name for name in tracked if "/" not in name}
+    folders = {name.split("/", 1)[0] for name in tracked if "/" in name}
+    assert files - ROOT_FILES == set()
+    assert folders - ROOT_FOLDERS == set()
+
+
+def test_no_source_file_holds_two_ideas() -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in [*PACKAGE.rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
+    }
+    assert {name: count for name, count in lengths.items() if count > 600} == {}
