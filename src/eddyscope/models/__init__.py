@@ -15,7 +15,7 @@ from eddyscope.models.corpus import Corpus, find_corpus
 
 if TYPE_CHECKING:
     from eddyscope.models.bundle import load, names, untrained
-    from eddyscope.models.folder import load_weights, read_model, save_model
+    from eddyscope.models.folder import load_weights, read_config, read_model, save_model
     from eddyscope.models.gpt import GPT, CausalSelfAttention
     from eddyscope.models.sampling import sample
     from eddyscope.models.training import PAPER, PAPER_SIZES, Progress, Recipe, evaluate, evaluation_windows, train
@@ -25,6 +25,7 @@ _LAZY = {
     "names": "bundle",
     "untrained": "bundle",
     "load_weights": "folder",
+    "read_config": "folder",
     "read_model": "folder",
     "save_model": "folder",
     "GPT": "gpt",
@@ -57,6 +58,7 @@ __all__ = [
     "load",
     "load_weights",
     "names",
+    "read_config",
     "read_model",
     "sample",
     "save_model",

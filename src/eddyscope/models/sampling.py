@@ -41,13 +41,14 @@ def sample(model: GPT, length: int = 500, *, prompt: str = "\n", temperature: fl
         raise UsageError(f"length is {length} and temperature {temperature}; expected 0 or more.")
     if not prompt:
         raise UsageError("The prompt is empty; expected at least one character.", "Use a line break to start afresh.")
+    device = model.tokens.weight.device
     was_training = model.training
     model.eval()
     generator = torch.Generator().manual_seed(seed)
     ids = model.encode(prompt)
     for _ in range(length):
-        window = torch.tensor([ids[-model.config.context :]])
-        logits = model(window)[0, -1]
+        window = torch.tensor([ids[-model.config.context :]], device=device)
+        logits = model(window)[0, -1].cpu()
         if temperature == 0:
             ids.append(int(logits.argmax()))
         else:

@@ -160,8 +160,9 @@ def evaluate(model: GPT, windows: Tensor, *, batch: int = 8) -> float:
     was_training = model.training
     model.eval()
     total = 0.0
+    device = model.tokens.weight.device
     with fused_attention(model):
-        for rows in torch.split(windows, batch):
+        for rows in torch.split(windows.to(device), batch):
             logits = model(rows[:, :-1])
             total += F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), reduction="sum").item()
     model.train(was_training)
@@ -193,6 +194,7 @@ def train(
     checkpoint_every: int = 100,
     keep_steps: Sequence[int] = (),
     threads: int | None = None,
+    device: str = "cpu",
     report: Callable[[Progress], None] | None = None,
 ) -> GPT:
     """Train a model and write it, with its log, to a folder.
@@ -216,6 +218,8 @@ def train(
         Steps whose model is kept, each in ``steps/NNNNNN`` (0 = untrained).
     threads : int, optional
         Threads of torch for this run; the setting is restored afterwards.
+    device : str
+        ``cpu`` or a CUDA device. Exact resume holds on the CPU; CUDA kernels sum in an order of their own.
     report : callable, optional
         Called with a :class:`Progress` after every step.
 
@@ -232,7 +236,7 @@ def train(
         Where the text is too short.
     """
     config = replace(config, vocab_size=len(corpus.vocabulary))
-    run = _Run(config, corpus, recipe, Path(out))
+    run = _Run(config, corpus, recipe, Path(out), torch.device(device))
     before = torch.get_num_threads()
     torch.set_num_threads(threads or before)
     try:
@@ -255,16 +259,17 @@ def train(
         run.finish()
     finally:
         torch.set_num_threads(before)
-    return run.model.eval()
+    return run.model.cpu().eval()
 
 
 class _Run:
     """A training run: model, optimisers, data and what has been done."""
 
-    def __init__(self, config: GPTConfig, corpus: Corpus, recipe: Recipe, out: Path) -> None:
+    def __init__(self, config: GPTConfig, corpus: Corpus, recipe: Recipe, out: Path, device: torch.device) -> None:
         vocabulary = corpus.vocabulary
         self.config, self.recipe, self.out, self.corpus = config, recipe, out, corpus
-        self.model = build(config, vocabulary, seed=recipe.seed)
+        self.device = device
+        self.model = build(config, vocabulary, seed=recipe.seed).to(device)
         self.optimisers: Optimisers = build_optimisers(
             self.model,
             optimiser=recipe.optimiser,
@@ -300,6 +305,11 @@ class _Run:
                 f"'{self.out}' holds a training run already ({', '.join(held)}).",
                 "Use --resume to go on with it, or another --out.",
             )
+        if held == [CONFIG]:
+            raise StoreError(
+                f"'{self.out}' holds a model but no {CHECKPOINT}, so its training cannot be resumed.",
+                "Use another --out.",
+            )
         self.out.mkdir(parents=True, exist_ok=True)
         if (self.out / CHECKPOINT).exists():
             self._restore(self.out / CHECKPOINT)
@@ -310,9 +320,11 @@ class _Run:
         step, recipe = self.state.step, self.recipe
         x, y = batch_at(self.training, step, batch=recipe.batch, context=self.config.context, seed=recipe.seed)
         self.model.train()
-        with torch.random.fork_rng(devices=[]):  # dropout depends on the step alone, as the batch does
+        on_gpu = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=on_gpu):  # dropout depends on the step alone, as the batch does
             torch.manual_seed(recipe.seed * 1_000_003 + step)
-            loss = F.cross_entropy(self.model(x).flatten(0, 1), y.flatten())
+            logits = self.model(x.to(self.device))
+            loss = F.cross_entropy(logits.flatten(0, 1), y.to(self.device).flatten())
         loss.backward()  # type: ignore[no-untyped-call]
         if recipe.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
@@ -395,6 +407,7 @@ class _Run:
                 "validation_windows": len(windows),
                 "step_seconds": seconds[len(seconds) // 2],
                 "threads": torch.get_num_threads(),
+                "device": self.device.type,
                 "torch": torch.__version__,
             },
         )
