@@ -8,6 +8,8 @@ the packing; everything else asks it for runs, rows and matrices.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +21,7 @@ from eddyscope.errors import InputError
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
+ComplexArray = NDArray[np.complexfloating[Any, Any]]
 BoolArray = NDArray[np.bool_]
 
 #: Bytes of dense snapshots that are packed at a time, so that they stay in the cache while lags are cut out.
@@ -150,17 +153,26 @@ class LagGeometry:
         """
         if dense.shape[-2:] != (self.queries, self.keys):
             raise InputError(f"Dense attention has shape {dense.shape}, expected (..., {self.queries}, {self.keys}).")
-        leading = dense.shape[:-2]
         flat = dense.reshape(-1, self.queries * self.keys)
         packed = np.empty((flat.shape[0], self.size), dtype=dense.dtype)
+        for documents, diagonal, run in self._diagonals(flat):
+            packed[documents, run] = flat[documents, diagonal]
+        return packed.reshape(*dense.shape[:-2], self.size)
+
+    def _diagonals(self, flat: FloatArray) -> Iterator[tuple[slice, slice, slice]]:
+        """Slices of documents, of the diagonal of each lag in the flattened matrix, and of its packed run.
+
+        A few documents at a time, so that they stay in the cache while all their diagonals are cut.
+        """
         step = max(1, _PACK_BYTES // max(1, flat.shape[1] * flat.itemsize))
-        stride = self.keys + 1
         starts = self.first_query * self.keys + self.first_query - self.lags
+        stops = starts + (self.counts - 1) * (self.keys + 1) + 1
+        diagonals = [slice(int(a), int(b), self.keys + 1) for a, b in zip(starts, stops, strict=True)]
+        runs = [slice(int(a), int(b)) for a, b in itertools.pairwise(self.offsets)]
         for block in range(0, flat.shape[0], step):
-            source, target = flat[block : block + step], packed[block : block + step]
-            for start, count, offset in zip(starts, self.counts, self.offsets, strict=False):
-                target[:, offset : offset + count] = source[:, start : start + (count - 1) * stride + 1 : stride]
-        return packed.reshape(*leading, self.size)
+            documents = slice(block, block + step)
+            for diagonal, run in zip(diagonals, runs, strict=True):
+                yield documents, diagonal, run
 
     def unpack(self, packed: FloatArray, fill: float = 0.0) -> FloatArray:
         """Expand packed entries to dense matrices; entries that the field lacks become ``fill``.
@@ -177,8 +189,10 @@ class LagGeometry:
         packed = np.asarray(packed)
         if packed.shape[-1:] != (self.size,):
             raise InputError(f"Packed attention has shape {packed.shape}, expected (..., {self.size}).")
-        dense = np.full((*packed.shape[:-1], self.queries * self.keys), fill, dtype=packed.dtype)
-        dense[..., self.flat_index] = packed
+        flat = packed.reshape(-1, self.size)
+        dense = np.full((flat.shape[0], self.queries * self.keys), fill, dtype=packed.dtype)
+        for documents, diagonal, run in self._diagonals(dense):
+            dense[documents, diagonal] = flat[documents, run]
         return dense.reshape(*packed.shape[:-1], self.queries, self.keys)
 
 

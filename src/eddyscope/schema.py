@@ -1,0 +1,131 @@
+"""Dimension names, units and descriptions of results: one place, so that one thing has one word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FORMAT_VERSION = 1
+
+#: Fixed dimension words. ``entry`` is the packed (query, key) axis, expanded on access.
+DIMENSIONS = (
+    "document",
+    "other_document",
+    "layer",
+    "head",
+    "query",
+    "key",
+    "entry",
+    "lag",
+    "side",
+    "scale",
+    "part",
+    "normalisation",
+    "band",
+    "octave",
+    "rank",
+    "mode",
+    "tolerance",
+    "peak",
+)
+
+PARTS = ("total", "mean", "fluctuation")
+NORMALISATIONS = ("energy", "rectified", "standardised")
+SIDES = ("back", "ahead")
+
+#: Variables that are kept packed, and what they become when a layer is looked at.
+PACKED = {
+    "packed_mean_field": "mean_field",
+    "packed_modes": "modes",
+    "packed_field_modes": "field_modes",
+    "packed_coherence": "coherence",
+    "packed_coherence_phase": "coherence_phase",
+}
+
+_MEASURES: dict[str, tuple[str, str]] = {
+    "beta_published": ("decay exponent of the first 30 eigenvalues, as published", "1"),
+    "t_spec_published": ("spectral concentration index 1/beta, as published", "1"),
+    "r2": ("share of the variance of log eigenvalues that the power law explains", "1"),
+    "fit_intercept": ("log of the first eigenvalue on the fitted line", "1"),
+    "fit_curvature": ("coefficient of (log rank)^2 where it is fitted too", "1"),
+    "effective_rank": ("H*(tolerance): fewest modes that miss at most this share of the energy", "modes"),
+    "participation_ratio": ("effective dimension tr^2(Sigma)/tr(Sigma^2)", "modes"),
+    "entropy_rank": ("exponential of the entropy of the energy shares", "modes"),
+    "stable_rank": ("total energy over that of the first mode", "modes"),
+    "first_mode_energy": ("share of the energy in the first mode", "1"),
+}
+
+_VARIABLES: dict[str, tuple[str, str]] = {
+    "octave_share": ("share of the fluctuation energy at the distances of the octave", "1"),
+    "octave_density": ("share over the octave's share of lags; 1 is flat", "1"),
+    "lag_energy": ("mean squared fluctuation at each lag", "1"),
+    "scalogram": ("wavelet energy <|W|^2> by scale and lag", "1"),
+    "spectrum": ("mean of the scalogram over the cone of influence", "1"),
+    "spectrum_other_edges": ("energy spectrum of the fluctuation under the other edge rule", "1"),
+    "scale_status": ("ok, edge-affected or above Nyquist", ""),
+    "wavelength": ("wavelength of each scale", "tokens"),
+    "cone_low": ("first lag index inside the cone of influence", "tokens"),
+    "cone_high": ("last lag index inside the cone of influence", "tokens"),
+    "peak_scale": ("scale of each local maximum of the flattened spectrum", "tokens"),
+    "peak_wavelength": ("its wavelength", "tokens"),
+    "peak_prominence": ("its prominence in log energy", "1"),
+    "peak_standard_error": ("jackknife standard error of the prominence", "1"),
+    "peak_status": ("what became of it", ""),
+    "dominant_scale": ("scale of the band, NaN for octaves", "tokens"),
+    "dominant_wavelength": ("wavelength of the band, NaN for octaves", "tokens"),
+    "dominant_lag": ("distance at which the band's energy is largest, or the octave's centre", "tokens"),
+    "band_first": ("first distance of an octave band, NaN for a scale", "tokens"),
+    "band_last": ("last distance of an octave band, NaN for a scale", "tokens"),
+    "status": ("what kind of band this is", ""),
+    "window": ("lag window of each band", "1"),
+    "energy_outside": ("share of the fluctuation energy that no window covers", "1"),
+    "eigenvalues": ("POD eigenvalues of each band", "1"),
+    "coefficients": ("POD coefficients of each document", "1"),
+    "mode_profile": ("mean of each mode over queries, by lag", "1"),
+    "gram": ("snapshot Gram of each band, with the factor 1/N", "1"),
+    "field_eigenvalues": ("POD eigenvalues without a window", "1"),
+    "field_coefficients": ("POD coefficients without a window", "1"),
+    "field_mode_profile": ("mean of each mode over queries, by lag, without a window", "1"),
+    "field_gram": ("snapshot Gram without a window, with the factor 1/N", "1"),
+    "lag_eigenvalues": ("eigenvalues of the fluctuation's lag covariance", "1"),
+    "lag_modes": ("lag profiles: eigenvectors of the fluctuation's lag covariance", "1"),
+    "coherence": ("modulus of the coherence of the query's own position with each key", "1"),
+    "coherence_phase": ("argument of the coherence", "radians"),
+    "coherence_scale": ("scale at which coherence was computed, NaN where it was not", "tokens"),
+    "mean_field": ("attention averaged over documents", "1"),
+    "modes": ("POD modes of each band, unit norm", "1"),
+    "field_modes": ("POD modes without a window, unit norm", "1"),
+    "fluctuation_level": ("share of the squared attention that fluctuates from document to document", "1"),
+    "lag_fluctuation_level": ("the same for the rows of the lag statistics", "1"),
+    "sink_mass": ("mean attention to the first key", "1"),
+    "row_mass": ("mean row sum; below 1 where the model has a sink of its own", "1"),
+    "energy_by_query": ("share of the fluctuation energy of each query", "1"),
+    "early_share": ("share of the first mode's energy in the first eighth of the queries", "1"),
+    "median_lag": ("smallest distance with half of the fluctuation energy at or below it", "tokens"),
+    "near_share": ("share of the fluctuation energy at distances below 8", "1"),
+    "far_share": ("share of the fluctuation energy in the farther half of the distances", "1"),
+    "queries_left_out": ("queries whose mass beside the sink falls below 0.05 in some document", "queries"),
+    "group": ("jackknife group of each document, -1 where there are too few", ""),
+}
+
+
+def attributes(name: str, **extra: Any) -> dict[str, Any]:
+    """Attributes of a variable: description, units, and whatever else is given.
+
+    Parameters
+    ----------
+    name : str
+        Name of the variable; the prefixes ``field_``, ``lag_`` and ``packed_`` and the suffix ``_status`` are known.
+    **extra
+        Added as they are, None left out.
+    """
+    described: dict[str, Any] = {}
+    base = name.removeprefix("packed_")
+    stem = base.removeprefix("field_").removeprefix("lag_")
+    if base in _VARIABLES:
+        described["long_name"], described["units"] = _VARIABLES[base]
+    elif stem in _MEASURES:
+        described["long_name"], described["units"] = _MEASURES[stem]
+    elif stem.removesuffix("_status") in _MEASURES:
+        described["long_name"], described["units"] = f"status of {base.removesuffix('_status')}", ""
+    described.update({key: value for key, value in extra.items() if value is not None})
+    return described

@@ -1,0 +1,1 @@
+"""Labelled results: what analyze computes, as xarray."""

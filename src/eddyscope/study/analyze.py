@@ -1,0 +1,195 @@
+"""From an ensemble to a study."""
+
+from __future__ import annotations
+
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from eddyscope.ensemble import AttentionEnsemble
+from eddyscope.errors import EddyscopeWarning
+from eddyscope.lagfield import IntArray
+from eddyscope.schema import FORMAT_VERSION
+from eddyscope.study.layer import analyze_field
+from eddyscope.study.options import Options, make_options
+from eddyscope.study.study import Study
+
+#: Groups of the jackknife, and the fewest that give an interval.
+GROUPS = 15
+MIN_GROUPS = 8
+
+
+def analyze(
+    ensemble: AttentionEnsemble,
+    preset: str | None = None,
+    scales: Sequence[float] | None = None,
+    omega0: float = 6.0,
+    dominant: int = 4,
+    select: str | Sequence[float] = "peaks",
+    window: str = "band",
+    modes: int = 8,
+    edges: str | None = None,
+    sink: str = "mask",
+    sink_pod: str = "keep",
+    min_query: int | None = None,
+    max_lag: int | None = None,
+    lags: str = "back",
+    tolerances: Sequence[float] = (0.10, 0.05, 0.01),
+    intervals: bool = True,
+    seed: int = 0,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Study:
+    """At which distances does each layer work, which patterns recur, how many does it need.
+
+    Parameters
+    ----------
+    ensemble : AttentionEnsemble
+    preset : {"published"}, optional
+        The published script's conventions. It fixes omega0, select, window, edges, sinks, min_query and max_lag.
+    scales : sequence of float, optional
+        Scales of the scalogram in tokens, ascending; by default eight an octave between the Nyquist limit and the
+        edges.
+    omega0 : float
+        Centre frequency of the Morlet wavelet, radians.
+    dominant : int
+        Most bands that ``select="peaks"`` or ``"top"`` gives.
+    select : {"peaks", "top", "octaves", "bands"} or sequence of float
+        Which bands are analysed: dominant scales (octaves denser than flat where none counts), the largest values of
+        the spectrum, all octaves, fine / medium / coarse by terciles of the energy, or the given scales (tokens).
+    window : {"band", "lowpass", "octaves"}
+        Lag window of a band.
+    modes : int
+        POD modes kept of each band.
+    edges : {"reflect", "zero", "replicate"}, optional
+        What stands beyond the lag axis; reflect for causal, zero for two-sided fields by default.
+    sink : {"mask", "keep"}
+        Mask key 0 before lag statistics, or not. Scores (``unnormalised``) are never masked.
+    sink_pod : {"keep", "mask"}
+        The same for the field POD.
+    min_query : int, optional
+        First query of the field POD; L/8 for causal fields, 0 for two-sided ones.
+    max_lag : int, optional
+        Lags below it (causal) or up to it (two-sided) are analysed.
+    lags : {"back", "ahead"}
+        ``ahead`` only with the published preset: it reads the masked half of a causal field, with a warning.
+    tolerances : sequence of float
+        Shares of the energy that the effective rank may miss.
+    intervals : bool
+        False leaves out everything that resamples; bands then have the status ``untested``.
+    seed : int
+        Of everything random; kept in the study.
+    progress : callable, optional
+        Called with (layer, number done, number of all).
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    UsageError
+        Where an option is not one of those allowed.
+    InputError
+        Where the fields are too short, or an option needs lags that were not kept.
+    """
+    options = make_options(
+        preset=preset, scales=scales, omega0=omega0, dominant=dominant, select=select, window=window, modes=modes,
+        edges=edges, sink=sink, sink_pod=sink_pod, min_query=min_query, max_lag=max_lag, lags=lags,
+        tolerances=tolerances, intervals=intervals, seed=seed,
+    )  # fmt: skip
+    if ensemble.provenance.get("unnormalised") and options.sink == "mask":
+        options = make_options(**{**options.as_dict(), "sink": "keep"})
+    if options.lags == "ahead" and any(f.causal for f in ensemble.fields.values()):
+        warnings.warn(
+            EddyscopeWarning("lags='ahead' reads the masked half of causal attention.", "masked-half"), stacklevel=2
+        )
+    started = time.perf_counter()
+    groups = jackknife_groups(ensemble) if options.intervals else None
+    nodes: dict[str, xr.Dataset] = {}
+    for done, name in enumerate(ensemble.layers):
+        if progress is not None:
+            progress(name, done, len(ensemble.layers))
+        nodes[name] = _layer(ensemble, name, options, groups)
+    if progress is not None:
+        progress("", len(ensemble.layers), len(ensemble.layers))
+    root = xr.Dataset(attrs={"format_version": FORMAT_VERSION})
+    tree = xr.DataTree.from_dict({"/": root, **{f"/{name}": data for name, data in nodes.items()}})
+    provenance = {
+        **ensemble.provenance,
+        "analysis": options.as_dict(),
+        "seconds_analysis": round(time.perf_counter() - started, 3),
+        "versions": {**ensemble.provenance.get("versions", {}), **package_versions()},
+    }
+    return Study(tree, provenance, ensemble.documents)
+
+
+def jackknife_groups(ensemble: AttentionEnsemble) -> IntArray | None:
+    """Groups of documents made of whole source blocks; None where there are fewer than 8.
+
+    Windows of the same source that touch, and equal windows, stay together. Without documents each snapshot is a
+    block of its own, and neighbours share a group.
+    """
+    if ensemble.documents is not None:
+        groups = np.asarray(ensemble.documents.groups(GROUPS), dtype=np.int64)
+    else:
+        count = min(GROUPS, ensemble.count)
+        groups = np.arange(ensemble.count, dtype=np.int64) * count // ensemble.count
+    return groups if np.unique(groups).size >= MIN_GROUPS else None
+
+
+def _layer(ensemble: AttentionEnsemble, name: str, options: Options, groups: IntArray | None) -> xr.Dataset:
+    field, info = ensemble.fields[name], ensemble.info[name]
+    heads = [analyze_field(field.select_head(label), options, groups) for label in field.heads]
+    data = heads[0] if field.heads == ("mean",) else _along_heads(heads, field.heads)
+    data["group"] = ("document", np.full(field.documents, -1) if groups is None else groups)
+    data.attrs.update(
+        layer=name,
+        layer_index=info.index,
+        kind=info.kind,
+        attention_class=info.attention_class,
+        query_heads=info.query_heads,
+        key_value_heads=info.key_value_heads,
+        heads=",".join(field.heads),
+    )
+    if info.window is not None:
+        data.attrs["sliding_window"] = info.window
+    return data
+
+
+def _along_heads(heads: list[xr.Dataset], labels: Iterable[str]) -> xr.Dataset:
+    """Concatenate heads; bands and peaks that a head lacks become NaN, with the status ``absent``."""
+    sizes = {dim: max(h.sizes[dim] for h in heads) for dim in ("band", "peak")}
+    padded = []
+    for head in heads:
+        grown = head.pad({dim: (0, size - head.sizes[dim]) for dim, size in sizes.items()})
+        for variable in grown.variables:
+            if grown[variable].dtype == object:
+                grown[variable] = grown[variable].where(grown[variable].notnull(), "absent")
+        padded.append(grown.assign_coords(band=np.arange(sizes["band"])))
+    joined: xr.Dataset = xr.concat(
+        padded,
+        pd.Index(list(labels), name="head", dtype=object),
+        data_vars="all",
+        coords="different",
+        compat="equals",
+        combine_attrs="override",
+    )
+    return joined
+
+
+def package_versions() -> dict[str, Any]:
+    """Versions of what computed the results."""
+    found: dict[str, Any] = {"python": platform.python_version()}
+    for name in ("eddyscope", "numpy", "scipy", "xarray", "zarr"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found

@@ -1,0 +1,136 @@
+"""The lag statistics of one field as a Dataset: budget, scalogram, dominant scales, lag POD."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from eddyscope.kernels.lagstats import lag_covariance
+from eddyscope.kernels.morlet import wavelength
+from eddyscope.kernels.octaves import energy_budget, octave_count, octave_first, octave_last, octave_of
+from eddyscope.kernels.peaks import Peak
+from eddyscope.kernels.pod import RANK_TOLERANCE
+from eddyscope.lagfield import FloatArray, IntArray
+from eddyscope.schema import NORMALISATIONS, PARTS, SIDES
+from eddyscope.study.rows import LagRows
+from eddyscope.study.spectra import Spectra
+
+#: Distances below it are near.
+NEAR = 8
+
+
+def budget_dataset(energy: FloatArray, rows: LagRows, lags: IntArray) -> xr.Dataset:
+    """Lag energy budget: octave shares and densities, and the summaries of it.
+
+    Parameters
+    ----------
+    energy : array, shape (lag of the rows,)
+        Mean squared fluctuation.
+    rows : LagRows
+    lags : int array
+        The layer's whole lag axis, on which the energy is laid out (NaN beyond the full rows).
+    """
+    count = octave_count(rows.distances)
+    first, last = octave_first(count), octave_last(count, rows.distances)
+    causal = bool(rows.lags.min() >= 0)
+    dims, share, density = _budget(energy, rows, count, causal)
+    at_distance = np.bincount(rows.distance, weights=energy, minlength=rows.distances)
+    total = float(at_distance.sum())
+    cumulative = np.cumsum(at_distance)
+    found = total > 0
+    far = (rows.distances if causal else rows.distances - 1) / 2
+    return xr.Dataset(
+        {
+            "octave_share": (dims, share),
+            "octave_density": (dims, density),
+            "lag_energy": ("lag", on_axis(energy, rows.lags, lags)),
+            "median_lag": ((), float(np.argmax(cumulative >= total / 2)) if found else np.nan),
+            "near_share": ((), float(at_distance[:NEAR].sum() / total) if found else np.nan),
+            "far_share": (
+                (),
+                float(at_distance[np.arange(rows.distances) >= far].sum() / total) if found else np.nan,
+            ),
+        },
+        coords={
+            "octave": first,
+            "octave_last": ("octave", last),
+            **({} if causal else {"side": np.array(SIDES, dtype=object)}),
+        },
+    )
+
+
+def _budget(
+    energy: FloatArray, rows: LagRows, count: int, causal: bool
+) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
+    if causal:
+        share, density = energy_budget(energy, rows.distance, count)
+        return ("octave",), share, density
+    # Lag 0 belongs to both sides, half each; both sides together add up to 1.
+    octave, half = octave_of(rows.distance, count), np.where(rows.lags == 0, 0.5, 1.0)
+    sides = [rows.lags >= 0, rows.lags <= 0]
+    total = float(energy.sum())
+    share = np.stack([np.bincount(octave[s], weights=(energy * half)[s], minlength=count) for s in sides])
+    held = np.stack([np.bincount(octave[s], weights=half[s], minlength=count) for s in sides]) / rows.lags.size
+    share = share / total if total > 0 else np.full_like(share, np.nan)
+    return ("side", "octave"), share, np.divide(share, held, out=np.full_like(share, np.nan), where=held > 0)
+
+
+def spectra_dataset(found: Spectra, rows: LagRows, lags: IntArray, peaks: list[Peak], omega0: float) -> xr.Dataset:
+    """Scalogram, spectra, cone and every peak with what became of it."""
+    scales = np.array([p.scale for p in peaks])
+    return xr.Dataset(
+        {
+            "scalogram": (("part", "scale", "lag"), on_axis(found.scalogram, rows.lags, lags)),
+            "spectrum": (("part", "normalisation", "scale"), found.spectrum),
+            "spectrum_other_edges": ("scale", found.other_edges),
+            "cone_low": ("scale", found.cones[:, 0]),
+            "cone_high": ("scale", found.cones[:, 1]),
+            "peak_scale": ("peak", scales),
+            "peak_wavelength": ("peak", np.asarray(wavelength(scales, omega0))),
+            "peak_prominence": ("peak", np.array([p.prominence for p in peaks])),
+            "peak_standard_error": ("peak", np.array([p.standard_error for p in peaks])),
+            "peak_status": ("peak", np.array([p.status for p in peaks], dtype=object)),
+        },
+        coords={
+            "part": np.array(PARTS, dtype=object),
+            "normalisation": np.array(NORMALISATIONS, dtype=object),
+            "scale": found.scales,
+            "wavelength": ("scale", found.wavelengths),
+            "scale_status": ("scale", np.array(found.status, dtype=object)),
+        },
+    )
+
+
+def lag_pod(covariance: FloatArray, rows: LagRows, lags: IntArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """POD with every (document, full row) as a sample: eigenpairs of the fluctuation's lag covariance.
+
+    Returns
+    -------
+    eigenvalues : array, shape (lag of the rows,)
+        Descending, zero past the rank.
+    modes : array, shape (mode, lag)
+        Unit norm, entry of largest modulus positive, NaN beyond the full rows and past the rank.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = values[::-1], vectors[:, ::-1].T
+    values = np.where(values > RANK_TOLERANCE * max(values[0], 0.0) * values.size, values, 0.0)
+    modes = vectors[:count].copy()
+    largest = np.abs(modes).argmax(axis=1)
+    modes *= np.where(modes[np.arange(len(modes)), largest] < 0, -1.0, 1.0)[:, None]
+    modes[values[: len(modes)] == 0] = np.nan
+    if len(modes) < count:
+        modes = np.concatenate([modes, np.full((count - len(modes), modes.shape[1]), np.nan)])
+    return values, on_axis(modes, rows.lags, lags)
+
+
+def on_axis(values: FloatArray, own: IntArray, lags: IntArray) -> FloatArray:
+    """Lay values of the rows' lags out on the layer's whole lag axis, NaN elsewhere."""
+    laid = np.full((*values.shape[:-1], lags.size), np.nan)
+    start = int(own[0] - lags[0])
+    laid[..., start : start + own.size] = values
+    return laid
+
+
+def fluctuation_covariance(rows: LagRows) -> FloatArray:
+    """Lag covariance of the fluctuation of rows that no spectrum was made from."""
+    return lag_covariance(rows.values).fluctuation

@@ -1,0 +1,94 @@
+"""Scale-selective POD: modes, eigenvalues and coefficients of every band from one pass over the field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eddyscope.kernels.gram import FieldPass, field_pass
+from eddyscope.kernels.pod import Decomposition, decompose, fix_signs, modes
+from eddyscope.lagfield import FloatArray, LagGeometry
+
+
+@dataclass(frozen=True)
+class Pod:
+    """The POD of one windowed ensemble.
+
+    Parameters
+    ----------
+    gram : array, shape (document, document)
+        With the factor 1/N.
+    eigenvalues : array, shape (rank,)
+        N - 1 of them, descending, zero past the rank.
+    coefficients : array, shape (document, mode)
+    modes : array, shape (mode, entry)
+        Packed, unit norm, zero for queries that were left out; NaN past the rank.
+    profiles : array, shape (mode, lag)
+        Mean of each mode over the queries used that have the lag; NaN where there are none.
+    """
+
+    gram: FloatArray
+    eigenvalues: FloatArray
+    coefficients: FloatArray
+    modes: FloatArray
+    profiles: FloatArray
+
+
+def pod_of_windows(
+    values: FloatArray, geometry: LagGeometry, weights: FloatArray, count: int, min_query: int
+) -> tuple[list[Pod], FieldPass]:
+    """POD of the fluctuation under each lag window.
+
+    Parameters
+    ----------
+    values : array, shape (document, entry)
+    geometry : LagGeometry
+    weights : array, shape (window, lag)
+    count : int
+        Modes that are formed.
+    min_query : int
+        Queries before it are left out.
+
+    Returns
+    -------
+    list of Pod, one a window
+    FieldPass
+        Mean field and fluctuation energy of all queries.
+    """
+    passed = field_pass(values, geometry, weights, min_query)
+    used = geometry.query_mask(min_query)
+    pods = []
+    for gram, window in zip(passed.grams, weights, strict=True):
+        decomposition = decompose(gram)
+        per_entry = np.where(used, np.repeat(window, geometry.counts), 0.0)
+        pods.append(_assemble(gram, decomposition, modes(values, decomposition, per_entry, count), geometry, used))
+    return pods, passed
+
+
+def _assemble(
+    gram: FloatArray, decomposition: Decomposition, patterns: FloatArray, geometry: LagGeometry, used: np.ndarray
+) -> Pod:
+    sign = fix_signs(patterns)
+    patterns *= sign[:, None].astype(patterns.dtype)
+    coefficients = decomposition.coefficients[:, : sign.size] * sign
+    return Pod(gram, decomposition.eigenvalues, coefficients, patterns, lag_profile(patterns, geometry, used))
+
+
+def lag_profile(patterns: FloatArray, geometry: LagGeometry, used: np.ndarray) -> FloatArray:
+    """Mean of packed patterns over the queries used, at each lag.
+
+    Parameters
+    ----------
+    patterns : array, shape (mode, entry)
+        Zero at entries that are not used.
+    geometry : LagGeometry
+    used : bool array, shape (entry,)
+
+    Returns
+    -------
+    array, shape (mode, lag)
+    """
+    total = np.add.reduceat(patterns.astype(np.float64), geometry.offsets[:-1], axis=1)
+    count = np.add.reduceat(used.astype(np.float64), geometry.offsets[:-1])
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)

@@ -1,0 +1,122 @@
+"""The parameters of an analysis, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from eddyscope.errors import UsageError
+
+SELECTS = ("peaks", "top", "octaves", "bands")
+WINDOWS = ("band", "lowpass", "octaves")
+EDGES = ("reflect", "zero", "replicate")
+SINKS = ("mask", "keep")
+LAGS = ("back", "ahead")
+PRESETS = ("published",)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Parameters of :func:`eddyscope.analyze`; see there for their meaning."""
+
+    preset: str | None = None
+    scales: tuple[float, ...] | None = None
+    omega0: float = 6.0
+    dominant: int = 4
+    select: str | tuple[float, ...] = "peaks"
+    window: str = "band"
+    modes: int = 8
+    edges: str | None = None
+    sink: str = "mask"
+    sink_pod: str = "keep"
+    min_query: int | None = None
+    max_lag: int | None = None
+    lags: str = "back"
+    tolerances: tuple[float, ...] = (0.10, 0.05, 0.01)
+    intervals: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _one_of("preset", self.preset, PRESETS, optional=True)
+        _one_of("window", self.window, WINDOWS)
+        _one_of("edges", self.edges, EDGES, optional=True)
+        _one_of("sink", self.sink, SINKS)
+        _one_of("sink_pod", self.sink_pod, SINKS)
+        _one_of("lags", self.lags, LAGS)
+        if isinstance(self.select, str):
+            _one_of("select", self.select, SELECTS)
+        else:
+            _positive("select", self.select)
+        if self.scales is not None:
+            _positive("scales", self.scales)
+            if list(self.scales) != sorted(set(self.scales)):
+                raise UsageError(f"scales must ascend without repeats, got {list(self.scales)}.")
+        for name, least in (("dominant", 1), ("modes", 1), ("min_query", 0), ("max_lag", 2)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise UsageError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+        if not self.omega0 >= 2:
+            raise UsageError(
+                f"omega0 must be at least 2, got {self.omega0}.",
+                "Below 5 the wavelet has a mean of its own; 6 is usual.",
+            )
+        if not self.tolerances or any(not 0 < t < 1 for t in self.tolerances):
+            raise UsageError(f"tolerances must lie between 0 and 1, got {list(self.tolerances)}.")
+        if self.lags == "ahead" and self.preset != "published":
+            raise UsageError(
+                "lags='ahead' reads the masked half of a causal field and is there to repeat the published script.",
+                "Use it with preset='published' (--preset published), or leave it out.",
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-able form, for the provenance."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+def make_options(**given: Any) -> Options:
+    """Options from keyword arguments, with lists made to tuples and the preset applied.
+
+    Raises
+    ------
+    UsageError
+        Where a value is not one of those allowed.
+    """
+    for name in ("scales", "tolerances", "select"):
+        value = given.get(name)
+        if value is not None and not isinstance(value, str):
+            if not isinstance(value, Sequence) and not hasattr(value, "__iter__"):
+                raise UsageError(f"{name} must be a list of numbers, got {value!r}.")
+            try:
+                given[name] = tuple(float(v) for v in value)
+            except (TypeError, ValueError):
+                raise UsageError(f"{name} must be a list of numbers, got {value!r}.") from None
+    if given.get("preset") == "published":
+        given = {**_PUBLISHED, **{k: v for k, v in given.items() if k in _FREE_IN_PUBLISHED}}
+    return Options(**given)
+
+
+#: What the published script does. Only the free ones can be given beside the preset.
+_PUBLISHED: dict[str, Any] = {
+    "preset": "published",
+    "omega0": 5.0,
+    "select": "top",
+    "window": "lowpass",
+    "edges": "replicate",
+    "sink": "keep",
+    "sink_pod": "keep",
+    "min_query": 0,
+}
+_FREE_IN_PUBLISHED = ("scales", "dominant", "modes", "lags", "tolerances", "intervals", "seed")
+
+
+def _one_of(name: str, value: Any, allowed: Sequence[str], optional: bool = False) -> None:
+    if value is None and optional:
+        return
+    if value not in allowed:
+        raise UsageError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")
+
+
+def _positive(name: str, values: Sequence[float]) -> None:
+    if not values or any(not v > 0 for v in values):
+        raise UsageError(f"{name} must be a list of positive numbers (tokens), got {list(values)}.")

@@ -1,0 +1,144 @@
+"""Study: every result of an analysis, labelled, with what produced it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from eddyscope.errors import InputError
+from eddyscope.lagfield import LagGeometry
+from eddyscope.schema import PACKED, attributes
+from eddyscope.study.summary import summary_table
+
+if TYPE_CHECKING:
+    from eddyscope.documents import Documents
+
+
+class Study:
+    """Results of :func:`eddyscope.analyze`.
+
+    Parameters
+    ----------
+    data : xarray.DataTree
+        One node per layer, named by the qualified module name. Modes, mean field and coherence are packed by lag;
+        :meth:`layer` expands them.
+    provenance : dict
+        JSON-able: versions, options, model and text identity, checks and their results.
+    documents : Documents, optional
+        What the model read.
+    """
+
+    def __init__(self, data: xr.DataTree, provenance: dict[str, Any], documents: Documents | None = None) -> None:
+        self.data = data
+        self.provenance = provenance
+        self.documents = documents
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers, in reading order."""
+        return tuple(sorted(self.data.children, key=lambda name: int(self.data[name].attrs["layer_index"])))
+
+    def __repr__(self) -> str:
+        first = self.data[self.layers[0]]
+        model = self.provenance.get("model", {}).get("id", "arrays")
+        return f"<Study of {model}: {len(self.layers)} layers, {first.attrs['documents']} documents>"
+
+    def layer_name(self, layer: str | int) -> str:
+        """Resolve a layer's name or position; InputError names the layers that there are."""
+        names = self.layers
+        if isinstance(layer, (int, np.integer)) and -len(names) <= layer < len(names):
+            return names[int(layer)]
+        if isinstance(layer, str) and layer in names:
+            return layer
+        shown = ", ".join(names[:4]) + (" ..." if len(names) > 4 else "")
+        raise InputError(f"Layer {layer!r} is not in this study.", f"It has {len(names)} layers: {shown}.")
+
+    def packed(self, layer: str | int, head: str | int | None = None) -> xr.Dataset:
+        """One layer's results as stored: maps packed by lag along ``entry``."""
+        data = self.data[self.layer_name(layer)].to_dataset()
+        if head is None:
+            return data
+        if "head" not in data.dims:
+            raise InputError(
+                f"Head {head!r} was asked for, but this study keeps the head mean.",
+                "Capture with heads='each' (--heads each).",
+            )
+        labels = [str(label) for label in data["head"].values]
+        wanted = str(head)
+        if wanted not in labels:
+            raise InputError(f"Head {head!r} is not in this study.", f"It has: {', '.join(labels)}.")
+        return data.isel(head=labels.index(wanted))
+
+    def layer(self, layer: str | int, head: str | int | None = None) -> xr.Dataset:
+        """One layer's results, with modes and maps expanded to (query, key).
+
+        Parameters
+        ----------
+        layer : str or int
+            Qualified module name, or position in reading order.
+        head : str or int, optional
+            One head where each was kept; all of them, along the dimension ``head``, without it.
+
+        Returns
+        -------
+        xarray.Dataset
+            Entries that the mask forbids, and in modes the queries that were left out, are NaN.
+        """
+        data = self.packed(layer, head)
+        geometry = layer_geometry(data)
+        expanded: dict[str, xr.DataArray] = {}
+        for packed, name in PACKED.items():
+            if packed in data:
+                expanded[name] = _expand(data[packed], geometry, name)
+        for name in ("modes", "field_modes"):
+            if name in expanded:
+                expanded[name] = expanded[name].where(expanded[name]["query"] >= data.attrs["min_query"])
+        for name in ("coherence", "coherence_phase"):
+            if name in expanded:  # computed for the first band alone
+                expanded[name] = expanded[name].where(data["coherence_scale"].notnull())
+                expanded[name] = expanded[name].transpose(..., "band", "query", "key")
+                expanded[name].attrs = dict(data[f"packed_{name}"].attrs)
+        return data.drop_vars([p for p in PACKED if p in data]).assign(expanded)
+
+    def __iter__(self) -> Iterator[tuple[str, xr.Dataset]]:
+        """Names and expanded results, layer by layer."""
+        for name in self.layers:
+            yield name, self.layer(name)
+
+    def summary(self) -> pd.DataFrame:
+        """One row per layer (and head): where it works, how complex it is, what could not be resolved."""
+        return summary_table({name: self.packed(name) for name in self.layers})
+
+    def save(self, path: str | Path, force: bool = False) -> Path:
+        """Write the study as Zarr; see :func:`eddyscope.store.save_study`."""
+        from eddyscope.store import save_study
+
+        return save_study(self, path, force=force)
+
+
+def layer_geometry(data: xr.Dataset) -> LagGeometry:
+    """The packing of a layer's maps, from its attributes."""
+    max_lag = data.attrs.get("max_lag")
+    return LagGeometry(
+        int(data.attrs["queries"]),
+        int(data.attrs["keys"]),
+        bool(data.attrs["causal"]),
+        None if max_lag is None else int(max_lag),
+    )
+
+
+def _expand(packed: xr.DataArray, geometry: LagGeometry, name: str) -> xr.DataArray:
+    values = geometry.unpack(packed.transpose(..., "entry").values, fill=np.nan)
+    dims = [d for d in packed.dims if d != "entry"]
+    coords = {d: packed.coords[d] for d in dims if d in packed.coords}
+    return xr.DataArray(
+        values,
+        dims=(*dims, "query", "key"),
+        coords={**coords, "query": np.arange(geometry.queries), "key": np.arange(geometry.keys)},
+        attrs={**packed.attrs, **attributes(name)},
+    )
