@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from eddyscope.errors import MissingDependencyError
-from eddyscope.models.config import CAUSAL_GATES, PUBLISHED_GATES, VARIANTS, GPTConfig
+from eddyscope.models.config import CAUSAL_GATES, PUBLISHED_GATES, VARIANTS, GPTConfig, names
 from eddyscope.models.corpus import Corpus, find_corpus
 
 if TYPE_CHECKING:
-    from eddyscope.models.bundle import load, names, untrained
+    from eddyscope.models.bundle import load, untrained
     from eddyscope.models.folder import load_weights, read_config, read_model, save_model
     from eddyscope.models.gpt import GPT, CausalSelfAttention
     from eddyscope.models.sampling import sample
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "load": "bundle",
-    "names": "bundle",
     "untrained": "bundle",
     "load_weights": "folder",
     "read_config": "folder",

@@ -6,16 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eddyscope.errors import InputError
-from eddyscope.models.config import GPTConfig
-from eddyscope.models.folder import CONFIG, build, read_model
+from eddyscope.models.config import BUNDLED, GPTConfig, names
+from eddyscope.models.folder import build, read_model
 from eddyscope.models.gpt import GPT
-
-FOLDER = Path(__file__).parent / "weights"
-
-
-def names() -> list[str]:
-    """Return the names of the bundled models."""
-    return sorted(path.parent.name for path in FOLDER.glob(f"*/{CONFIG}"))
 
 
 def load(name: str | Path) -> GPT:
@@ -24,8 +17,8 @@ def load(name: str | Path) -> GPT:
     Parameters
     ----------
     name : str or Path
-        A bundled model (see :func:`names`) or a folder that ``eddyscope train`` has written. A bundled name wins over a
-        folder of the same name; write ``./base`` for the folder.
+        A bundled model (see :func:`eddyscope.models.names`) or a folder that ``eddyscope train`` has written. A
+        bundled name wins over a folder of the same name; write ``./base`` for the folder.
 
     Raises
     ------
@@ -35,7 +28,7 @@ def load(name: str | Path) -> GPT:
         For a folder whose files do not fit.
     """
     if str(name) in names():
-        return read_model(FOLDER / str(name))
+        return read_model(BUNDLED / str(name))
     folder = Path(name)
     if folder.is_dir():
         return read_model(folder)

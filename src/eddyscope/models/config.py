@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from eddyscope.errors import UsageError
@@ -10,6 +11,13 @@ from eddyscope.errors import UsageError
 PUBLISHED_GATES = ("ega-1", "ega-2", "ega-4", "ega-c")
 CAUSAL_GATES = tuple(f"{name}-causal" for name in PUBLISHED_GATES)
 VARIANTS = ("base", *PUBLISHED_GATES, *CAUSAL_GATES)
+
+BUNDLED = Path(__file__).parent / "weights"
+
+
+def names() -> list[str]:
+    """Return the names of the bundled models."""
+    return sorted(path.parent.name for path in BUNDLED.glob("*/config.json"))
 
 
 @dataclass(frozen=True)
