@@ -132,7 +132,7 @@ def _judge(
 
 def _appears(spectrum: FloatArray, scales: FloatArray, index: int) -> bool:
     """Whether a peak that is more than a shoulder and not weak stands within one grid step."""
-    flat_peaks, properties = signal.find_peaks(flatten(spectrum, scales), prominence=MIN_PROMINENCE)
+    flat_peaks, _ = signal.find_peaks(flatten(spectrum, scales), prominence=MIN_PROMINENCE)
     own = signal.find_peaks(spectrum)[0]
     strong = spectrum >= MIN_ENERGY * spectrum.max()
     return any(abs(p - index) <= 1 and np.any((np.abs(own - p) <= SHOULDER_STEPS) & strong[own]) for p in flat_peaks)
