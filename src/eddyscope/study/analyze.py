@@ -6,6 +6,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -148,7 +149,6 @@ def _layer(ensemble: AttentionEnsemble, name: str, options: Options, groups: Int
     field, info = ensemble.fields[name], ensemble.info[name]
     heads = [analyze_field(field.select_head(label), options, groups) for label in field.heads]
     data = heads[0] if field.heads == ("mean",) else _along_heads(heads, field.heads)
-    data["group"] = ("document", np.full(field.documents, -1) if groups is None else groups)
     data.attrs.update(
         layer=name,
         layer_index=info.index,
@@ -184,6 +184,7 @@ def _along_heads(heads: list[xr.Dataset], labels: Iterable[str]) -> xr.Dataset:
     return joined
 
 
+@lru_cache(maxsize=1)
 def package_versions() -> dict[str, Any]:
     """Versions of what computed the results."""
     found: dict[str, Any] = {"python": platform.python_version()}

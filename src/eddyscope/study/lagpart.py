@@ -1,9 +1,10 @@
-"""The lag statistics of one field as a Dataset: budget, scalogram, dominant scales, lag POD."""
+"""The lag statistics of one field as variables: budget, scalogram, dominant scales, lag POD."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import xarray as xr
 
 from eddyscope.kernels.lagstats import lag_covariance
 from eddyscope.kernels.morlet import wavelength
@@ -15,11 +16,14 @@ from eddyscope.schema import NORMALISATIONS, PARTS, SIDES
 from eddyscope.study.rows import LagRows
 from eddyscope.study.spectra import Spectra
 
+#: Variables by name, each with its dimensions and values.
+Variables = dict[str, tuple[tuple[str, ...], Any]]
+
 #: Distances below it are near.
 NEAR = 8
 
 
-def budget_dataset(energy: FloatArray, rows: LagRows, lags: IntArray) -> xr.Dataset:
+def budget_variables(energy: FloatArray, rows: LagRows, lags: IntArray) -> Variables:
     """Lag energy budget: octave shares and densities, and the summaries of it.
 
     Parameters
@@ -39,24 +43,19 @@ def budget_dataset(energy: FloatArray, rows: LagRows, lags: IntArray) -> xr.Data
     cumulative = np.cumsum(at_distance)
     found = total > 0
     far = (rows.distances if causal else rows.distances - 1) / 2
-    return xr.Dataset(
-        {
-            "octave_share": (dims, share),
-            "octave_density": (dims, density),
-            "lag_energy": ("lag", on_axis(energy, rows.lags, lags)),
-            "median_lag": ((), float(np.argmax(cumulative >= total / 2)) if found else np.nan),
-            "near_share": ((), float(at_distance[:NEAR].sum() / total) if found else np.nan),
-            "far_share": (
-                (),
-                float(at_distance[np.arange(rows.distances) >= far].sum() / total) if found else np.nan,
-            ),
-        },
-        coords={
-            "octave": first,
-            "octave_last": ("octave", last),
-            **({} if causal else {"side": np.array(SIDES, dtype=object)}),
-        },
-    )
+    variables: Variables = {
+        "octave": (("octave",), first),
+        "octave_last": (("octave",), last),
+        "octave_share": (dims, share),
+        "octave_density": (dims, density),
+        "lag_energy": (("lag",), on_axis(energy, rows.lags, lags)),
+        "median_lag": ((), float(np.argmax(cumulative >= total / 2)) if found else np.nan),
+        "near_share": ((), float(at_distance[:NEAR].sum() / total) if found else np.nan),
+        "far_share": ((), float(at_distance[np.arange(rows.distances) >= far].sum() / total) if found else np.nan),
+    }
+    if not causal:
+        variables["side"] = (("side",), np.array(SIDES, dtype=object))
+    return variables
 
 
 def _budget(
@@ -75,30 +74,26 @@ def _budget(
     return ("side", "octave"), share, np.divide(share, held, out=np.full_like(share, np.nan), where=held > 0)
 
 
-def spectra_dataset(found: Spectra, rows: LagRows, lags: IntArray, peaks: list[Peak], omega0: float) -> xr.Dataset:
+def spectra_variables(found: Spectra, rows: LagRows, lags: IntArray, peaks: list[Peak], omega0: float) -> Variables:
     """Scalogram, spectra, cone and every peak with what became of it."""
     scales = np.array([p.scale for p in peaks])
-    return xr.Dataset(
-        {
-            "scalogram": (("part", "scale", "lag"), on_axis(found.scalogram, rows.lags, lags)),
-            "spectrum": (("part", "normalisation", "scale"), found.spectrum),
-            "spectrum_other_edges": ("scale", found.other_edges),
-            "cone_low": ("scale", found.cones[:, 0]),
-            "cone_high": ("scale", found.cones[:, 1]),
-            "peak_scale": ("peak", scales),
-            "peak_wavelength": ("peak", np.asarray(wavelength(scales, omega0))),
-            "peak_prominence": ("peak", np.array([p.prominence for p in peaks])),
-            "peak_standard_error": ("peak", np.array([p.standard_error for p in peaks])),
-            "peak_status": ("peak", np.array([p.status for p in peaks], dtype=object)),
-        },
-        coords={
-            "part": np.array(PARTS, dtype=object),
-            "normalisation": np.array(NORMALISATIONS, dtype=object),
-            "scale": found.scales,
-            "wavelength": ("scale", found.wavelengths),
-            "scale_status": ("scale", np.array(found.status, dtype=object)),
-        },
-    )
+    return {
+        "part": (("part",), np.array(PARTS, dtype=object)),
+        "normalisation": (("normalisation",), np.array(NORMALISATIONS, dtype=object)),
+        "scale": (("scale",), found.scales),
+        "wavelength": (("scale",), found.wavelengths),
+        "scale_status": (("scale",), np.array(found.status, dtype=object)),
+        "scalogram": (("part", "scale", "lag"), on_axis(found.scalogram, rows.lags, lags)),
+        "spectrum": (("part", "normalisation", "scale"), found.spectrum),
+        "spectrum_other_edges": (("scale",), found.other_edges),
+        "cone_low": (("scale",), found.cones[:, 0]),
+        "cone_high": (("scale",), found.cones[:, 1]),
+        "peak_scale": (("peak",), scales),
+        "peak_wavelength": (("peak",), np.asarray(wavelength(scales, omega0))),
+        "peak_prominence": (("peak",), np.array([p.prominence for p in peaks])),
+        "peak_standard_error": (("peak",), np.array([p.standard_error for p in peaks])),
+        "peak_status": (("peak",), np.array([p.status for p in peaks], dtype=object)),
+    }
 
 
 def lag_pod(covariance: FloatArray, rows: LagRows, lags: IntArray, count: int) -> tuple[FloatArray, FloatArray]:

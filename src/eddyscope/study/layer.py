@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from eddyscope.errors import InputError
 from eddyscope.kernels.gram import FieldPass
-from eddyscope.kernels.octaves import octave_count
 from eddyscope.kernels.peaks import Peak
 from eddyscope.lagfield import FloatArray, IntArray, LagField
 from eddyscope.schema import attributes
 from eddyscope.study.bands import Band, band_windows, choose_bands, dominant_peaks
 from eddyscope.study.coherence import field_coherence
-from eddyscope.study.lagpart import budget_dataset, fluctuation_covariance, lag_pod, on_axis, spectra_dataset
+from eddyscope.study.lagpart import (
+    Variables,
+    budget_variables,
+    fluctuation_covariance,
+    lag_pod,
+    spectra_variables,
+)
 from eddyscope.study.measures import SCALAR_MEASURES, Measures, measure
 from eddyscope.study.modes import Pod, pod_of_windows
 from eddyscope.study.options import Options
@@ -59,17 +64,17 @@ def analyze_field(field: LagField, options: Options, groups: IntArray | None) ->
     covariance = fluctuation_covariance(rows) if published else found.covariance.fluctuation
     peaks = [] if published else dominant_peaks(found)
     bands = choose_bands(found, spectral_rows, options, peaks)
-    parts = [
-        _lag_dataset(field, options, rows, spectral_rows, found, covariance, peaks),
-        _bands_dataset(bands),
-        *_pod_datasets(field, options, bands, rows, spectral_rows, np.diag(found.covariance.fluctuation)),
-        _coherence_dataset(field, options, bands, found),
-    ]
-    merged = xr.merge([p.drop_attrs() for p in parts], join="outer", compat="no_conflicts")
-    return _describe(merged, field, options, rows, found)
+    variables = {
+        **_lag_variables(field, options, rows, spectral_rows, found, covariance, peaks),
+        **_band_variables(bands),
+        **_pod_variables(field, options, bands, rows, spectral_rows, np.diag(found.covariance.fluctuation)),
+        **_coherence_variables(field, options, bands, found),
+        "group": (("document",), np.full(field.documents, -1) if groups is None else groups),
+    }
+    return _dataset(variables, field, options, rows, found)
 
 
-def _lag_dataset(
+def _lag_variables(
     field: LagField,
     options: Options,
     rows: LagRows,
@@ -77,73 +82,56 @@ def _lag_dataset(
     found: Spectra,
     covariance: FloatArray,
     peaks: list[Peak],
-) -> xr.Dataset:
-    lags = field.lags
-    energy = np.diag(covariance)
-    eigenvalues, modes = lag_pod(covariance, rows, lags, options.modes)
+) -> Variables:
+    eigenvalues, modes = lag_pod(covariance, rows, field.lags, options.modes)
     assert field.first_key is not None and field.row_sum is not None
     of_rows = slice(None) if not rows.queries.size else rows.queries
     total = float(np.trace(found.covariance.total))
-    data = xr.Dataset(
-        {
-            "lag_eigenvalues": ("rank", _padded(eigenvalues, _ranks(field, rows))),
-            "lag_modes": (("mode", "lag"), modes),
-            "lag_fluctuation_level": ((), np.trace(found.covariance.fluctuation) / total if total > 0 else np.nan),
-            "sink_mass": ((), float(field.first_key[:, 0, of_rows].mean())),
-            "row_mass": ((), float(field.row_sum[:, 0].mean())),
-            "queries_left_out": ((), rows.left_out),
-        }
-    )
-    measured = _measures_dataset("lag_", [measure(eigenvalues, options.tolerances)], options).isel(band=0, drop=True)
-    return xr.merge(
-        [
-            data,
-            budget_dataset(energy, rows, lags),
-            spectra_dataset(found, spectral_rows, lags, peaks, options.omega0),
-            measured,
-        ],
-        join="outer",
-        compat="no_conflicts",
-    )
+    return {
+        **budget_variables(np.diag(covariance), rows, field.lags),
+        **spectra_variables(found, spectral_rows, field.lags, peaks, options.omega0),
+        "lag_eigenvalues": (("rank",), _padded(eigenvalues, _ranks(field, rows))),
+        "lag_modes": (("mode", "lag"), modes),
+        **_measure_variables("lag_", [measure(eigenvalues, options.tolerances)], ()),
+        "lag_fluctuation_level": ((), np.trace(found.covariance.fluctuation) / total if total > 0 else np.nan),
+        "sink_mass": ((), float(field.first_key[:, 0, of_rows].mean())),
+        "row_mass": ((), float(field.row_sum[:, 0].mean())),
+        "queries_left_out": ((), rows.left_out),
+    }
 
 
-def _bands_dataset(bands: list[Band]) -> xr.Dataset:
-    def column(values: Iterable[float]) -> tuple[str, FloatArray]:
-        return "band", np.array(list(values), dtype=np.float64)
+def _band_variables(bands: list[Band]) -> Variables:
+    def column(name: str) -> tuple[tuple[str, ...], FloatArray]:
+        return ("band",), np.array([getattr(b, name) for b in bands], dtype=np.float64)
 
-    return xr.Dataset(
-        {
-            "dominant_scale": column(b.scale for b in bands),
-            "dominant_wavelength": column(b.wavelength for b in bands),
-            "dominant_lag": column(b.lag for b in bands),
-            "band_first": column(b.first for b in bands),
-            "band_last": column(b.last for b in bands),
-            "status": ("band", np.array([b.status for b in bands], dtype=object)),
-        },
-        coords={
-            "band": np.arange(len(bands)),
-            "band_label": ("band", np.array([b.label for b in bands], dtype=object)),
-        },
-    )
+    return {
+        "band": (("band",), np.arange(len(bands))),
+        "band_label": (("band",), np.array([b.label for b in bands], dtype=object)),
+        "dominant_scale": column("scale"),
+        "dominant_wavelength": column("wavelength"),
+        "dominant_lag": column("lag"),
+        "band_first": column("first"),
+        "band_last": column("last"),
+        "status": (("band",), np.array([b.status for b in bands], dtype=object)),
+    }
 
 
-def _pod_datasets(
+def _pod_variables(
     field: LagField, options: Options, bands: list[Band], rows: LagRows, spectral_rows: LagRows, energy: FloatArray
-) -> list[xr.Dataset]:
-    geometry = field.geometry
+) -> Variables:
     windows = lag_windows(field, bands, spectral_rows, options)
     values = field.values[:, 0] if options.sink_pod == "keep" else mask_first_key(field)[0]
     min_query = query_start(field, options)
     allowed = _allowed_lags(field.lags, field.causal, options)
-    pods, passed = pod_of_windows(values, geometry, np.vstack([allowed, windows]), options.modes, min_query)
-    outside = _energy_outside(energy, spectral_rows, windows, field.lags)
+    pods, passed = pod_of_windows(values, field.geometry, np.vstack([allowed, windows]), options.modes, min_query)
     ranks = _ranks(field, rows)
-    of_bands = _pod_dataset("", pods[1:], field, options, ranks)
-    of_field = _pod_dataset("field_", pods[:1], field, options, ranks).isel(band=0, drop=True)
-    shared = _field_dataset(field, passed, pods[0], min_query)
-    shared["window"] = (("band", "lag"), windows)
-    shared["energy_outside"] = ((), outside)
-    return [of_bands, of_field, shared]
+    return {
+        **_decomposition_variables("", pods[1:], ("band",), options, ranks),
+        **_decomposition_variables("field_", pods[:1], (), options, ranks),
+        **_field_variables(field, passed, pods[0], min_query),
+        "window": (("band", "lag"), windows),
+        "energy_outside": ((), _energy_outside(energy, spectral_rows, windows, field.lags)),
+    }
 
 
 def query_start(field: LagField, options: Options) -> int:
@@ -174,41 +162,48 @@ def _allowed_lags(lags: IntArray, causal: bool, options: Options) -> FloatArray:
     return allowed
 
 
-def _pod_dataset(prefix: str, pods: list[Pod], field: LagField, options: Options, ranks: int) -> xr.Dataset:
+def _decomposition_variables(
+    prefix: str, pods: list[Pod], dims: tuple[str, ...], options: Options, ranks: int
+) -> Variables:
+    """Eigenvalues, modes, coefficients and measures; ``dims`` is ("band",), or () for the one without a window."""
     floor = EIGENVALUE_FLOOR if options.preset == "published" else None
     measures = [measure(p.eigenvalues, options.tolerances, gram=p.gram, absolute_floor=floor) for p in pods]
-    data = {
-        f"{prefix}eigenvalues": (("band", "rank"), np.stack([_padded(p.eigenvalues, ranks) for p in pods])),
-        f"packed_{prefix}modes": (("band", "mode", "entry"), _modes_padded([p.modes for p in pods], options.modes, 0)),
-        f"{prefix}mode_profile": (
-            ("band", "mode", "lag"),
-            _modes_padded([p.profiles for p in pods], options.modes, 0),
-        ),
+
+    def stacked(arrays: list[FloatArray]) -> FloatArray:
+        return np.stack(arrays) if dims else arrays[0]
+
+    count = options.modes
+    variables: Variables = {
+        f"{prefix}eigenvalues": ((*dims, "rank"), stacked([_padded(p.eigenvalues, ranks) for p in pods])),
+        f"packed_{prefix}modes": ((*dims, "mode", "entry"), stacked([_filled(p.modes, count) for p in pods])),
+        f"{prefix}mode_profile": ((*dims, "mode", "lag"), stacked([_filled(p.profiles, count) for p in pods])),
         f"{prefix}coefficients": (
-            ("band", "document", "mode"),
-            _modes_padded([p.coefficients for p in pods], options.modes, 1),
+            (*dims, "document", "mode"),
+            stacked([_filled(p.coefficients.T, count).T for p in pods]),
         ),
+        **_measure_variables(prefix, measures, dims),
     }
-    if field.documents <= KEPT_GRAM:
-        data[f"{prefix}gram"] = (("band", "document", "other_document"), np.stack([p.gram for p in pods]))
-    return xr.merge(
-        [xr.Dataset(data), _measures_dataset(prefix, measures, options)], join="outer", compat="no_conflicts"
-    )
+    if pods[0].gram.shape[0] <= KEPT_GRAM:
+        variables[f"{prefix}gram"] = ((*dims, "document", "other_document"), stacked([p.gram for p in pods]))
+    return variables
 
 
-def _measures_dataset(prefix: str, measures: list[Measures], options: Options) -> xr.Dataset:
-    data: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+def _measure_variables(prefix: str, measures: list[Measures], dims: tuple[str, ...]) -> Variables:
+    def shaped(values: list[Any], dtype: type) -> np.ndarray:
+        return np.array(values if dims else values[0], dtype=dtype)
+
+    variables: Variables = {}
     for name in SCALAR_MEASURES:
-        data[f"{prefix}{name}"] = (("band",), np.array([m.values[name] for m in measures]))
-        statuses = [m.statuses[name] for m in measures]
-        data[f"{prefix}{name}_status"] = (("band",), np.array(statuses, dtype=object))
-    dims = ("band", "tolerance")
-    data[f"{prefix}effective_rank"] = (dims, np.stack([m.effective_rank for m in measures]))
-    data[f"{prefix}effective_rank_status"] = (dims, np.array([m.effective_rank_status for m in measures], dtype=object))
-    return xr.Dataset(data, coords={"tolerance": np.array(options.tolerances)})
+        variables[f"{prefix}{name}"] = (dims, shaped([m.values[name] for m in measures], float))
+        variables[f"{prefix}{name}_status"] = (dims, shaped([m.statuses[name] for m in measures], object))
+    of_rank = (*dims, "tolerance")
+    variables[f"{prefix}effective_rank"] = (of_rank, shaped([m.effective_rank for m in measures], float))
+    statuses = [m.effective_rank_status for m in measures]
+    variables[f"{prefix}effective_rank_status"] = (of_rank, shaped(statuses, object))
+    return variables
 
 
-def _field_dataset(field: LagField, passed: FieldPass, pod: Pod, min_query: int) -> xr.Dataset:
+def _field_variables(field: LagField, passed: FieldPass, pod: Pod, min_query: int) -> Variables:
     geometry = field.geometry
     by_query = np.bincount(geometry.entry_query, weights=passed.energy, minlength=geometry.queries)
     used = geometry.query_mask(min_query)
@@ -217,20 +212,13 @@ def _field_dataset(field: LagField, passed: FieldPass, pod: Pod, min_query: int)
     early = geometry.entry_query < max(1, geometry.queries // 8)
     first = pod.modes[0].astype(np.float64)
     whole = float(by_query.sum())
-    return xr.Dataset(
-        {
-            "packed_mean_field": ("entry", passed.mean.astype(field.values.dtype)),
-            "fluctuation_level": ((), fluctuation / total if total > 0 else np.nan),
-            "energy_by_query": ("query", by_query / whole if whole > 0 else np.full(geometry.queries, np.nan)),
-            "early_share": ((), float((first[early] ** 2).sum())),
-        },
-        coords={
-            "lag": field.lags,
-            "query": np.arange(geometry.queries),
-            "key": np.arange(geometry.keys),
-            "document": np.arange(field.documents),
-        },
-    )
+    kept = np.float64 if field.values.dtype == np.float64 else np.float32
+    return {
+        "packed_mean_field": (("entry",), passed.mean.astype(kept)),
+        "fluctuation_level": ((), fluctuation / total if total > 0 else np.nan),
+        "energy_by_query": (("query",), by_query / whole if whole > 0 else np.full(geometry.queries, np.nan)),
+        "early_share": ((), float((first[early] ** 2).sum())),
+    }
 
 
 def _energy_outside(energy: FloatArray, rows: LagRows, windows: FloatArray, lags: IntArray) -> float:
@@ -244,11 +232,11 @@ def _energy_outside(energy: FloatArray, rows: LagRows, windows: FloatArray, lags
     return 1.0 - float((energy * covered).sum()) / total
 
 
-def _coherence_dataset(field: LagField, options: Options, bands: list[Band], found: Spectra) -> xr.Dataset:
+def _coherence_variables(field: LagField, options: Options, bands: list[Band], found: Spectra) -> Variables:
     """Coherence at the scale of the first band; of an octave band at the scale whose wavelength is its lag."""
     scale = np.full(len(bands), np.nan)
     if field.geometry.queries != field.geometry.keys or field.geometry.max_lag is not None:
-        return xr.Dataset({"coherence_scale": ("band", scale)})
+        return {"coherence_scale": (("band",), scale)}
     first = bands[0]
     wanted = first.scale
     if first.octaves:
@@ -263,13 +251,11 @@ def _coherence_dataset(field: LagField, options: Options, bands: list[Band], fou
         length=2 * field.geometry.keys if published else None,
     )
     pack = field.geometry.pack
-    return xr.Dataset(
-        {
-            "coherence_scale": ("band", scale),
-            "packed_coherence": ("entry", pack(np.abs(gamma)).astype(np.float32)),
-            "packed_coherence_phase": ("entry", pack(np.angle(gamma)).astype(np.float32)),
-        }
-    )
+    return {
+        "coherence_scale": (("band",), scale),
+        "packed_coherence": (("entry",), pack(np.abs(gamma)).astype(np.float32)),
+        "packed_coherence_phase": (("entry",), pack(np.angle(gamma)).astype(np.float32)),
+    }
 
 
 def _ranks(field: LagField, rows: LagRows) -> int:
@@ -281,50 +267,71 @@ def _padded(eigenvalues: FloatArray, ranks: int) -> FloatArray:
     return np.concatenate([eigenvalues, np.zeros(ranks - eigenvalues.size)])
 
 
-def _modes_padded(arrays: list[FloatArray], count: int, axis: int) -> FloatArray:
-    """Stack arrays of modes, NaN where the ensemble has fewer than ``count``."""
-    stacked = np.stack(arrays)
-    missing = count - stacked.shape[axis + 1 if axis == 0 else 2]
+def _filled(patterns: FloatArray, count: int) -> FloatArray:
+    """Bring (mode, ...) to ``count`` modes, NaN where the ensemble has fewer."""
+    missing = count - patterns.shape[0]
     if missing <= 0:
-        return stacked
-    shape = list(stacked.shape)
-    where = axis + 1 if axis == 0 else 2
-    shape[where] = missing
-    return np.concatenate([stacked, np.full(shape, np.nan, dtype=stacked.dtype)], axis=where)
+        return patterns
+    return np.concatenate([patterns, np.full((missing, *patterns.shape[1:]), np.nan, dtype=patterns.dtype)])
 
 
-def _describe(data: xr.Dataset, field: LagField, options: Options, rows: LagRows, found: Spectra) -> xr.Dataset:
-    """Coordinates of ranks and modes, attributes of every variable, parameters of the node."""
-    data = data.assign_coords(rank=np.arange(1, data.sizes["rank"] + 1), mode=np.arange(1, data.sizes["mode"] + 1))
-    spectral = {"omega0": options.omega0, "edges": found.edges}
-    windowed = {"window": options.window, "min_query": query_start(field, options)}
-    for name, variable in data.variables.items():
-        base = str(name)
-        extra: dict[str, object] = {}
-        if base.startswith(("scalogram", "spectrum", "peak", "dominant")):
-            extra = {"field": "raw" if options.preset == "published" else rows.field, **spectral}
-        elif base.startswith(("octave", "lag_", "median", "near", "far", "energy_outside")):
-            extra = {"field": rows.field}
-        elif "coherence" in base:
-            extra = {"field": "raw", "part": "total" if options.preset == "published" else "fluctuation", **spectral}
-        elif base not in data.coords:
-            extra = {"field": "raw" if options.sink_pod == "keep" else "masked", **windowed}
-        variable.attrs.update(attributes(base, **extra))
+#: Variables that label an axis, or stand beside the one that does.
+COORDINATES = (
+    "octave", "octave_last", "side", "part", "normalisation", "scale", "wavelength", "scale_status", "band",
+    "band_label", "lag", "query", "key", "document", "rank", "mode", "tolerance",
+)  # fmt: skip
+
+
+def _dataset(variables: Variables, field: LagField, options: Options, rows: LagRows, found: Spectra) -> xr.Dataset:
+    """Variables with their attributes, coordinates, and the parameters of the node."""
     geometry = field.geometry
-    data.attrs.update(
-        queries=geometry.queries,
-        keys=geometry.keys,
-        causal=int(geometry.causal),
-        documents=field.documents,
-        octaves=octave_count(rows.distances),
-        edges=found.edges,
-        min_query=query_start(field, options),
-        full_row_first=int(rows.queries[0]) if rows.queries.size else -1,
-        full_rows=int(rows.queries.size),
-    )
+    variables = {
+        **variables,
+        "lag": (("lag",), field.lags),
+        "query": (("query",), np.arange(geometry.queries)),
+        "key": (("key",), np.arange(geometry.keys)),
+        "document": (("document",), np.arange(field.documents)),
+        "rank": (("rank",), np.arange(1, _ranks(field, rows) + 1)),
+        "mode": (("mode",), np.arange(1, options.modes + 1)),
+        "tolerance": (("tolerance",), np.array(options.tolerances)),
+    }
+    described = {
+        name: (dims, values, _attributes(name, field, options, rows, found))
+        for name, (dims, values) in variables.items()
+    }
+    coords = {name: described.pop(name) for name in COORDINATES if name in described}
+    return xr.Dataset(described, coords, _node_attributes(field, options, rows, found))
+
+
+def _attributes(name: str, field: LagField, options: Options, rows: LagRows, found: Spectra) -> dict[str, Any]:
+    """Description and units of a variable, and which field and parameters it was made with."""
+    published = options.preset == "published"
+    spectral = {"omega0": options.omega0, "edges": found.edges}
+    extra: dict[str, Any] = {}
+    if name.startswith(("scalogram", "spectrum", "peak", "dominant")):
+        extra = {"field": "raw" if published else rows.field, **spectral}
+    elif name.startswith(("octave_", "lag_", "median", "near", "far", "energy_outside")):
+        extra = {"field": rows.field}
+    elif "coherence" in name:
+        extra = {"field": "raw", "part": "total" if published else "fluctuation", **spectral}
+    elif name not in COORDINATES:
+        kind = "raw" if options.sink_pod == "keep" else "masked"
+        extra = {"field": kind, "window": options.window, "min_query": query_start(field, options)}
+    return attributes(name, **extra)
+
+
+def _node_attributes(field: LagField, options: Options, rows: LagRows, found: Spectra) -> dict[str, Any]:
+    geometry = field.geometry
+    attrs: dict[str, Any] = {
+        "queries": geometry.queries,
+        "keys": geometry.keys,
+        "causal": int(geometry.causal),
+        "documents": field.documents,
+        "edges": found.edges,
+        "min_query": query_start(field, options),
+        "full_row_first": int(rows.queries[0]) if rows.queries.size else -1,
+        "full_rows": int(rows.queries.size),
+    }
     if geometry.max_lag is not None:
-        data.attrs["max_lag"] = geometry.max_lag
-    return data
-
-
-__all__ = ["analyze_field", "lag_windows", "on_axis", "query_start"]
+        attrs["max_lag"] = geometry.max_lag
+    return attrs
