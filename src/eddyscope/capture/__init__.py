@@ -1,0 +1,158 @@
+"""Models in, attention ensembles out: the only part of Eddyscope that reads models.
+
+``capture`` and ``load_model`` import torch when they are called, never before, so that importing this package costs
+nothing and works without torch. ``eddyscope.capture`` is the function ``capture`` once the package ``eddyscope`` has
+been imported; the modules in here stay importable by their full names (``from eddyscope.capture.checks import Check``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from eddyscope.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from eddyscope.documents import Documents
+    from eddyscope.ensemble import AttentionEnsemble
+
+__all__ = ["capture", "load_model"]
+
+
+def capture(
+    model: Any,
+    documents: Documents,
+    *,
+    heads: str = "mean",
+    layers: Sequence[int | str] | None = None,
+    batch: int | None = None,
+    max_lag: int | None = None,
+    device: str | None = None,
+    dtype: str = "float32",
+    drop_bad: bool = False,
+    allow_failed_checks: bool = False,
+    checks: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> AttentionEnsemble:
+    """Let a model read documents and keep the attention of every layer.
+
+    The model is put into eval mode without gradients and under the eager implementation of its attention, and is
+    left as it was found, also after an error or an interrupt. A hook on each attention module reduces the weights in
+    float32 on the layer's device and lets them go, so that no layer's weights outlive the layer.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A Hugging Face model, causal or encoder, or one of the GPTs in ``eddyscope.models``.
+    documents : Documents
+        Token ids, shape (document, token). Documents of unequal length (``documents.mask``) are read one length at a
+        time, without padding; the field then covers the first tokens that all of them have, which is warned about.
+    heads : {"mean", "each"}
+        Keep the mean over heads, or each head.
+    layers : sequence of int or str, optional
+        Layers to keep, by position in reading order or by qualified module name; all by default.
+    batch : int, optional
+        Documents read at a time; chosen from the size of one layer's weights by default. Float32 results may differ in
+        the last bits between batch sizes.
+    max_lag : int, optional
+        Keep a band of lags, see :class:`~eddyscope.lagfield.LagGeometry`. Row sums and the mass on the first key are
+        taken before the cut.
+    device : str, optional
+        Move the model there for the capture, and back afterwards; by default it stays where it is.
+    dtype : {"float32", "float16"}
+        How the fields are stored; they are reduced in float32 in any case.
+    drop_bad : bool
+        Leave out documents in which a layer gives NaN or Inf, with a warning, instead of refusing.
+    allow_failed_checks : bool
+        Go on when a self-check fails; the ensemble's provenance then lists it under ``failed_checks``.
+    checks : bool
+        Run the self-checks, see ``docs/capture.md``. Without them only what the fields need is found out.
+    progress : callable, optional
+        Called with (documents done, documents in all) after each batch.
+
+    Returns
+    -------
+    AttentionEnsemble
+        One field per layer, in reading order; ``provenance`` holds the model's identity, the way taken, versions,
+        options, every check with its result, and the time taken.
+
+    Raises
+    ------
+    CaptureError
+        Where the model's attention cannot be read, with the classes that are in the way, or where a document gives
+        NaN or Inf.
+    CheckError
+        Where a self-check fails; names layer and check.
+    InputError
+        Where documents or options are wrong.
+    MissingDependencyError
+        Where torch is not installed.
+    """
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("torch", "Capture from a model", "hf") from error
+    from eddyscope.capture.run import Options, run
+
+    options = Options(
+        heads=heads,
+        layers=None if layers is None else tuple(layers),
+        batch=batch,
+        max_lag=max_lag,
+        device=device,
+        dtype=dtype,
+        drop_bad=drop_bad,
+        allow_failed_checks=allow_failed_checks,
+        checks=checks,
+    )
+    return run(model, documents, options, progress)
+
+
+def load_model(
+    name: str,
+    *,
+    gguf_file: str | None = None,
+    device: str | None = None,
+    dtype: str = "float32",
+    trust_pickle: bool = False,
+) -> tuple[Any, Any]:
+    """Load a Hugging Face model and its tokenizer, from a folder or from the hub.
+
+    Parameters
+    ----------
+    name : str
+        A folder, or a hub id. It is taken as a folder only where it contains a separator and either exists or cannot
+        be a hub id (``./model``, ``a/b/c``); a name without a separator is always a hub id.
+    gguf_file : str, optional
+        Name of a GGUF file in the folder or repository; its weights are dequantised.
+    device : str, optional
+        Where to put the model; the CPU by default.
+    dtype : str
+        Floating-point type of the weights: ``"float32"``, ``"float16"``, ``"bfloat16"``, or ``"auto"`` for the type
+        they are stored in.
+    trust_pickle : bool
+        Allow weights stored as a pickle, which can run code when loaded. By default only safetensors (and GGUF) are
+        read.
+
+    Returns
+    -------
+    model : transformers.PreTrainedModel
+        In eval mode; with a language-model head where the checkpoint is a causal language model, else the bare model.
+    tokenizer : transformers.PreTrainedTokenizerBase or None
+        None where there is none beside the model.
+
+    Raises
+    ------
+    CaptureError
+        Where the model cannot be found or loaded, or the checkpoint does not fill the model exactly.
+    MissingDependencyError
+        Where torch or transformers is not installed.
+    """
+    for package in ("torch", "transformers"):
+        try:
+            __import__(package)
+        except ImportError as error:
+            raise MissingDependencyError(package, "Loading a model", "hf") from error
+    from eddyscope.capture.load import load
+
+    return load(name, gguf_file=gguf_file, device=device, dtype=dtype, trust_pickle=trust_pickle)

@@ -1,0 +1,164 @@
+"""Load Hugging Face models from folders and from the hub, without running code that comes with them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from eddyscope.errors import CaptureError, InputError
+
+_DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
+_PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
+
+
+def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, trust_pickle: bool) -> tuple[Any, Any]:
+    """Load a model and its tokenizer; see :func:`eddyscope.capture.load_model`."""
+    if dtype not in _DTYPES:
+        raise InputError(f"dtype is {dtype!r}, expected one of {', '.join(_DTYPES)}.")
+    place = locate(name)
+    options: dict[str, Any] = {"trust_remote_code": False}
+    if gguf_file is not None:
+        options["gguf_file"] = gguf_file
+        _expect_file(place, gguf_file)
+    elif isinstance(place, Path):
+        _expect_weights(place, trust_pickle)
+    from transformers import AutoConfig
+
+    config = _or_explain(name, lambda: AutoConfig.from_pretrained(str(place), **options))
+    kind = _auto_class(config, gguf_file is not None)
+    weights = dict(options)
+    if gguf_file is None and not trust_pickle:
+        weights["use_safetensors"] = True
+    model, report = _or_explain(
+        name,
+        lambda: kind.from_pretrained(
+            str(place),
+            dtype=dtype if dtype == "auto" else getattr(torch, dtype),
+            attn_implementation=_eager_where_possible(kind, config),
+            output_loading_info=True,
+            **weights,
+        ),
+    )
+    _expect_whole(name, model, config, report)
+    if device is not None:
+        model = _or_explain(name, lambda: model.to(device))
+    return model.eval(), _tokenizer(str(place), options)
+
+
+def locate(name: str) -> str | Path:
+    """A folder, or a hub id.
+
+    Raises
+    ------
+    InputError
+        Where the name can only be a folder and there is none.
+    """
+    separators = [s for s in (os.sep, os.altsep, "/") if s]
+    if not any(s in name for s in separators):
+        return name
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    if path.exists():
+        raise InputError(
+            f"'{name}' is a file, expected the folder of a model.",
+            "For a GGUF file give its folder, and its name with gguf_file (--gguf-file).",
+        )
+    owner, _, rest = name.partition("/")
+    if not owner or owner.startswith((".", "~")) or not rest or "/" in rest:
+        raise InputError(f"There is no folder '{name}'.", "A model is a folder, or a hub id such as 'owner/name'.")
+    return name
+
+
+def _expect_file(place: str | Path, gguf_file: str) -> None:
+    if isinstance(place, Path) and not (place / gguf_file).is_file():
+        there = sorted(p.name for p in place.glob("*.gguf"))
+        raise InputError(
+            f"There is no file '{gguf_file}' in '{place}'.",
+            f"GGUF files there: {', '.join(there) if there else 'none'}.",
+        )
+
+
+def _expect_weights(folder: Path, trust_pickle: bool) -> None:
+    """A folder must hold a config, and weights in a form that cannot run code."""
+    if not (folder / "config.json").is_file():
+        found = sorted(p.name for p in folder.glob("*.gguf"))
+        remedy = f"For '{found[0]}' use gguf_file (--gguf-file)." if found else "Is it the folder of a model?"
+        raise InputError(f"There is no config.json in '{folder}'.", remedy)
+    pickles = [p.name for pattern in _PICKLES for p in folder.glob(pattern)]
+    if pickles and not trust_pickle and not list(folder.glob("*.safetensors")):
+        raise CaptureError(
+            f"The weights in '{folder}' are a pickle ({pickles[0]}), which can run code when it is loaded.",
+            "Convert them to safetensors, or, if you trust where they come from, pass trust_pickle=True "
+            "(--trust-pickle).",
+        )
+
+
+def _auto_class(config: Any, gguf: bool) -> Any:
+    """AutoModelForCausalLM where the checkpoint is a causal language model, else AutoModel."""
+    from transformers import AutoModel, AutoModelForCausalLM
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    )
+
+    stated = getattr(config, "architectures", None) or []
+    if stated:
+        causal = any(name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values() for name in stated)
+    else:
+        kind = getattr(config, "model_type", "")
+        causal = kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    if getattr(config, "is_encoder_decoder", False):
+        causal = False
+    return AutoModelForCausalLM if causal or gguf else AutoModel
+
+
+def _eager_where_possible(kind: Any, config: Any) -> str | None:
+    """Eager for every class: all have it, and capture needs no switch then."""
+    return "eager" if type(config) in kind._model_mapping else None
+
+
+def _expect_whole(name: str, model: Any, config: Any, report: dict[str, Any]) -> None:
+    """The checkpoint fills the model exactly: nothing left at random, nothing left over that belongs to it."""
+    missing = sorted(k for k in report.get("missing_keys", ()) if "pooler" not in k)
+    mismatched = sorted(str(k) for k in report.get("mismatched_keys", ()))
+    prefix = f"{getattr(model, 'base_model_prefix', '')}."
+    # A bare model read from a checkpoint with a head leaves the head's weights over; its own must not be.
+    headed = type(model).__name__ not in (getattr(config, "architectures", None) or [type(model).__name__])
+    extra = sorted(k for k in report.get("unexpected_keys", ()) if not headed or k.startswith(prefix))
+    problems = [
+        f"{len(keys)} {word} (first '{keys[0]}')"
+        for word, keys in (("missing", missing), ("of another shape", mismatched), ("left over", extra))
+        if keys
+    ]
+    if problems:
+        raise CaptureError(
+            f"The weights of '{name}' do not fit {type(model).__name__}: {', '.join(problems)}.",
+            "A model that is partly random would be analysed otherwise; check that config and weights belong together.",
+        )
+
+
+def _tokenizer(place: str, options: dict[str, Any]) -> Any:
+    """The tokenizer beside the model, or None: token ids can be read without one."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(place, **options)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError):
+        return None
+
+
+def _or_explain(name: str, action: Any) -> Any:
+    """Run a step of loading; what it raises becomes one line that names the model."""
+    try:
+        return action()
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError, AssertionError) as error:
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise CaptureError(
+            f"Model '{name}' cannot be loaded: {reason}",
+            "A name without a path is looked up on the hub (or in its cache, when offline); a folder is written with "
+            "a separator, such as './folder'.",
+        ) from error

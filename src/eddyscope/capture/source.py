@@ -1,0 +1,149 @@
+"""What capture needs of a model, whatever library it comes from: a source.
+
+A source knows where the attention of one kind of model can be seen, how to make the model ready and leave it as it was,
+and how to let it read token ids. Everything after that (reduction, checks, batches) is the same for all sources.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place where attention weights can be seen: the output of one module.
+
+    Parameters
+    ----------
+    name : str
+        Qualified name of the module.
+    module : torch.nn.Module
+    index : int
+        Position of the weights in the module's output tuple.
+    kind : str
+        ``"self"`` or ``"cross"``.
+    causal : bool, optional
+        What the module or the config says; None where neither says anything.
+    window : int, optional
+        Sliding window in tokens, as the config states it: causal layers see lags below it, two-sided ones distances up
+        to it.
+    key_value_heads : int
+        0 where unknown (then taken equal to the query heads).
+    own_sink : bool
+        The softmax has a column that is not a token, so rows may sum to less than 1.
+    """
+
+    name: str
+    module: nn.Module
+    index: int = 1
+    kind: str = "self"
+    causal: bool | None = None
+    window: int | None = None
+    key_value_heads: int = 0
+    own_sink: bool = False
+
+
+#: Called with the name of a layer, its site and what the module gave as weights.
+Receiver = Callable[[str, Site, Any], None]
+
+
+class Source(ABC):
+    """One kind of model.
+
+    Subclasses set ``name`` (of the library), ``way`` (how the weights are seen), ``sites`` and ``unreadable`` (class
+    name of every layer that has no attention map, by its qualified name).
+    """
+
+    name: str
+    way: str
+    model: nn.Module
+    sites: tuple[Site, ...]
+    unreadable: dict[str, str]
+
+    @abstractmethod
+    def ready(self) -> AbstractContextManager[None]:
+        """Make the model show its weights; on leaving, everything is as it was."""
+
+    @abstractmethod
+    def read(self, ids: Tensor) -> None:
+        """Let the model read token ids, shape (document, token), at the least cost that shows all attention."""
+
+    @abstractmethod
+    def outputs(self, ids: Tensor) -> Tensor:
+        """Return the model's logits, or its last hidden states where it has none; shape (document, token, feature)."""
+
+    @abstractmethod
+    def listening(self, receive: Receiver) -> AbstractContextManager[None]:
+        """Call ``receive`` with the weights of each layer while the model reads."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """Return what identifies the model, JSON-able."""
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> int | None:
+        """Number of token ids that the model knows, where it says."""
+
+    @property
+    @abstractmethod
+    def context(self) -> int | None:
+        """Largest number of tokens that the model was made for, where it says."""
+
+    @abstractmethod
+    def read_in_full(self) -> None:
+        """Read through the whole model from now on, where ``read`` took a short cut; nothing where it did not."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the token ids go: the device of the model's first parameter."""
+        return next(self.model.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Floating-point type of the model's parameters."""
+        return next((p.dtype for p in self.model.parameters() if p.is_floating_point()), torch.float32)
+
+
+class HookSource(Source):
+    """A source whose weights are seen by forward hooks on modules.
+
+    A module that is called more than once in a forward pass (weights shared between layers) gives one layer per call,
+    named ``name``, ``name#2``, ``name#3`` and so on.
+    """
+
+    def __init__(self) -> None:
+        self._calls: Counter[str] = Counter()
+
+    @contextmanager
+    def listening(self, receive: Receiver) -> Iterator[None]:
+        """Hook every site; the hooks are removed on leaving."""
+        handles = []
+        try:
+            for site in self.sites:
+                handles.append(site.module.register_forward_hook(self._hook(site, receive)))
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def new_pass(self) -> None:
+        """Begin to count the calls of each module anew; to be called before each forward pass."""
+        self._calls.clear()
+
+    def _hook(self, site: Site, receive: Receiver) -> Callable[[nn.Module, Any, Any], None]:
+        def see(module: nn.Module, arguments: Any, output: Any) -> None:
+            self._calls[site.name] += 1
+            count = self._calls[site.name]
+            inside = isinstance(output, (tuple, list)) and -len(output) <= site.index < len(output)
+            receive(site.name if count == 1 else f"{site.name}#{count}", site, output[site.index] if inside else None)
+
+        return see

@@ -1,0 +1,66 @@
+"""Which source reads which model: a table, one row per kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from eddyscope.capture.hf import HuggingFaceSource
+from eddyscope.capture.source import Source
+from eddyscope.errors import CaptureError, InputError
+
+
+def _is_hugging_face(model: nn.Module) -> bool:
+    # Also true of a user's own subclass; by what it has, so that transformers need not be imported for other models.
+    return hasattr(model, "config") and hasattr(model, "_can_record_outputs")
+
+
+#: Question and answer, in the order in which they are asked.
+SOURCES: tuple[tuple[Callable[[nn.Module], bool], Callable[[nn.Module], Source]], ...] = (
+    (_is_hugging_face, HuggingFaceSource),
+)
+
+
+def source_for(model: Any) -> Source:
+    """The source that reads a model.
+
+    Raises
+    ------
+    InputError
+        Where it is not a model.
+    CaptureError
+        Where it is a model that no source knows, or that shows no attention.
+    """
+    _refuse_attention(model)
+    # A compiled model runs without its hooks; what was compiled is the same model.
+    model = getattr(model, "_orig_mod", model)
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"The model is a {type(model).__name__}, expected a torch.nn.Module.",
+            "Load one with eddyscope.load_model(name).",
+        )
+    for knows, make in SOURCES:
+        if knows(model):
+            return make(model)
+    raise CaptureError(
+        f"{type(model).__name__} is not a kind of model that can be captured (Hugging Face models are).",
+        "Pass its attention as arrays: AttentionEnsemble.from_arrays(A).",
+    )
+
+
+def _refuse_attention(model: Any) -> None:
+    """Attention, or outputs that hold it, given in the place of the model."""
+    if getattr(model, "attentions", None) is not None and not isinstance(model, nn.Module):
+        raise InputError(
+            f"Got the outputs of a model ({type(model).__name__}) in the place of the model.",
+            "Outputs of generate(output_attentions=True) are ragged, one entry per generated token: generate the text "
+            "first, then capture the model on it with capture(model, documents).",
+        )
+    if isinstance(model, (list, tuple, dict, Tensor)) or (hasattr(model, "dtype") and hasattr(model, "ndim")):
+        raise InputError(
+            f"Got a {type(model).__name__} in the place of the model.",
+            "Attention that is there already is taken by AttentionEnsemble.from_arrays(A), with A of shape "
+            "(documents, layers, L, L) or (documents, layers, heads, L, L).",
+        )

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from eddyscope.documents import Documents
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+#: Vocabulary of every tiny model; the ids of documents stay clear of the special ones below 5.
+VOCABULARY = 64
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture
+def ids() -> NDArray[np.int64]:
+    return np.random.default_rng(0).integers(5, VOCABULARY, (5, 24))
+
+
+@pytest.fixture
+def documents(ids: NDArray[np.int64]) -> Documents:
+    return Documents.from_ids(ids)
