@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from eddyscope.ensemble import AttentionEnsemble, LayerInfo
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# Not among the lazy names: importing the package eddyscope.capture later would put a module in the function's place.
+from eddyscope.capture import capture, load_model
 from eddyscope.errors import EddyscopeError, EddyscopeWarning
-from eddyscope.lagfield import LagField, LagGeometry
-from eddyscope.study.analyze import analyze
-from eddyscope.study.coherence import coherence
-from eddyscope.study.study import Study
+
+if TYPE_CHECKING:
+    from eddyscope.documents import Documents, read_documents
+    from eddyscope.ensemble import AttentionEnsemble, LayerInfo
+    from eddyscope.lagfield import LagField, LagGeometry
+    from eddyscope.store import open_study
+    from eddyscope.study.analyze import analyze
+    from eddyscope.study.coherence import coherence
+    from eddyscope.study.study import Study
 
 __version__ = "0.1.0"
 
+# Imported on first use, so that the command line answers --help at once, and nothing here needs torch.
+_LAZY = {
+    "AttentionEnsemble": "eddyscope.ensemble",
+    "Documents": "eddyscope.documents",
+    "LagField": "eddyscope.lagfield",
+    "LagGeometry": "eddyscope.lagfield",
+    "LayerInfo": "eddyscope.ensemble",
+    "Study": "eddyscope.study.study",
+    "analyze": "eddyscope.study.analyze",
+    "coherence": "eddyscope.study.coherence",
+    "open_study": "eddyscope.store",
+    "read_documents": "eddyscope.documents",
+}
+
 __all__ = [
     "AttentionEnsemble",
+    "Documents",
     "EddyscopeError",
     "EddyscopeWarning",
     "LagField",
@@ -20,5 +44,22 @@ __all__ = [
     "LayerInfo",
     "Study",
     "analyze",
+    "capture",
     "coherence",
+    "load_model",
+    "open_study",
+    "read_documents",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is asked for."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'eddyscope' has no attribute '{name}'")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
