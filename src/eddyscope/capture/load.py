@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from eddyscope.errors import CaptureError, InputError
 
 _DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
+#: Left on the names of weights by torch.compile and by data-parallel wrappers.
+_WRAPPERS = r"^(?:_orig_mod\.|module\.)+"
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
@@ -19,6 +22,8 @@ def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, tr
     if dtype not in _DTYPES:
         raise InputError(f"dtype is {dtype!r}, expected one of {', '.join(_DTYPES)}.")
     place = locate(name)
+    if isinstance(place, str) and Path(place).exists():
+        place = _or_explain(name, lambda: _from_hub(name, gguf_file))
     options: dict[str, Any] = {"trust_remote_code": False}
     if gguf_file is not None:
         options["gguf_file"] = gguf_file
@@ -32,6 +37,8 @@ def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, tr
     weights = dict(options)
     if gguf_file is None and not trust_pickle:
         weights["use_safetensors"] = True
+    if isinstance(place, Path) and _is_wrapped(place):
+        weights["key_mapping"] = {_WRAPPERS: ""}
     model, report = _or_explain(
         name,
         lambda: kind.from_pretrained(
@@ -71,6 +78,27 @@ def locate(name: str) -> str | Path:
     if not owner or owner.startswith((".", "~")) or not rest or "/" in rest:
         raise InputError(f"There is no folder '{name}'.", "A model is a folder, or a hub id such as 'owner/name'.")
     return name
+
+
+def _from_hub(name: str, gguf_file: str | None) -> Path:
+    """Folder of a hub id in the cache; for an id that is also the name of a folder here, which would be taken first."""
+    from huggingface_hub import snapshot_download
+
+    wanted = [gguf_file] if gguf_file else ["*.safetensors"]
+    return Path(snapshot_download(name, allow_patterns=["*.json", "*.txt", "*.model", *wanted]))
+
+
+def _is_wrapped(folder: Path) -> bool:
+    """True where the names of the weights carry the prefix of a wrapper."""
+    from safetensors import SafetensorError, safe_open
+
+    for path in sorted(folder.glob("*.safetensors"))[:1]:
+        try:
+            with safe_open(path, framework="pt") as file:
+                return any(re.match(_WRAPPERS, key) for key in file.keys())  # noqa: SIM118 (not a dict)
+        except SafetensorError:
+            return False  # loading it will say what is wrong with it
+    return False
 
 
 def _expect_file(place: str | Path, gguf_file: str) -> None:
@@ -146,9 +174,11 @@ def _tokenizer(place: str, options: dict[str, Any]) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(place, **options)
+        tokenizer = AutoTokenizer.from_pretrained(place, **options)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError):
         return None
+    # Where the files are missing, transformers makes an empty tokenizer that reads every word as unknown.
+    return tokenizer if set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens) else None
 
 
 def _or_explain(name: str, action: Any) -> Any:

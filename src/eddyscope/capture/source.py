@@ -39,6 +39,8 @@ class Site:
         0 where unknown (then taken equal to the query heads).
     own_sink : bool
         The softmax has a column that is not a token, so rows may sum to less than 1.
+    looks_ahead : bool
+        Known to let attention depend on later tokens although its mask is causal.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Site:
     window: int | None = None
     key_value_heads: int = 0
     own_sink: bool = False
+    looks_ahead: bool = False
 
 
 #: Called with the name of a layer, its site and what the module gave as weights.

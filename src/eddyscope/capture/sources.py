@@ -17,8 +17,21 @@ def _is_hugging_face(model: nn.Module) -> bool:
     return hasattr(model, "config") and hasattr(model, "_can_record_outputs")
 
 
+def _is_own_gpt(model: nn.Module) -> bool:
+    return any(kind.__module__ == "eddyscope.models.gpt" for kind in type(model).__mro__)
+
+
+def _make_own_gpt(model: nn.Module) -> Source:
+    from eddyscope.capture.gpt import GPTSource
+    from eddyscope.models.gpt import GPT
+
+    assert isinstance(model, GPT)
+    return GPTSource(model)
+
+
 #: Question and answer, in the order in which they are asked.
 SOURCES: tuple[tuple[Callable[[nn.Module], bool], Callable[[nn.Module], Source]], ...] = (
+    (_is_own_gpt, _make_own_gpt),
     (_is_hugging_face, HuggingFaceSource),
 )
 
@@ -45,7 +58,8 @@ def source_for(model: Any) -> Source:
         if knows(model):
             return make(model)
     raise CaptureError(
-        f"{type(model).__name__} is not a kind of model that can be captured (Hugging Face models are).",
+        f"{type(model).__name__} is not a kind of model that can be captured; Hugging Face models and the GPTs in "
+        "eddyscope.models are.",
         "Pass its attention as arrays: AttentionEnsemble.from_arrays(A).",
     )
 
