@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -140,3 +141,14 @@ def test_no_source_file_holds_two_ideas() -> None:
         for path in [*PACKAGE.rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
     }
     assert {name: count for name, count in lengths.items() if count > 600} == {}
+
+
+@pytest.mark.slow
+def test_the_benchmark_compares_equal_numbers(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--documents", "40", "--context", "64"]
+    subprocess.run([*command, "--out", str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    record = json.loads((tmp_path / "analysis.json").read_text(encoding="utf-8"))
+    assert all(ratio > 0 for ratio in record["ratios"].values())
+    assert record["agreement"]["eigenvalues of the bands"] < 1e-4
+    assert record["agreement"]["coherence"] < 1e-4
+    assert (tmp_path / "analysis.md").read_text(encoding="utf-8").count("peer in all") == len(record["ratios"])

@@ -1,0 +1,1 @@
+"""Benchmarks of Eddyscope against what a careful user would write without it: ``python -m benchmarks --help``."""
