@@ -103,19 +103,23 @@ def _unreadable(path: Path, reason: object) -> InputError:
 
 
 def _read_npy(path: Path) -> Array:
+    if not _begins(path, b"\x93NUMPY"):
+        raise _unreadable(path, "it does not begin as a NumPy array does")
     try:
         return np.asanyarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError, TypeError) as error:
-        if "Python objects" in str(error) or "pickle" in str(error).lower():
+        if "Python objects" in str(error):
             raise _pickle(path) from error
         raise _unreadable(path, error) from error
 
 
 def _read_npz(path: Path) -> dict[str, Array]:
+    if not zipfile.is_zipfile(path):
+        raise _unreadable(path, "it is not a whole archive of NumPy arrays")
     try:
-        with np.load(path, allow_pickle=False) as opened:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as opened:
             return {name: opened[name] for name in opened.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, KeyError, AttributeError, TypeError, zipfile.BadZipFile) as error:
         if "Object arrays" in str(error):
             raise _pickle(path) from error
         raise _unreadable(path, error) from error

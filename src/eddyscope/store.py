@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -25,25 +24,18 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-import zarr
-from zarr.codecs import BloscCodec
-from zarr.storage import MemoryStore
 
 from eddyscope.errors import StoreError
 from eddyscope.places import folder_beside, replace_folder, writing
 from eddyscope.schema import FORMAT_VERSION
 from eddyscope.study.study import Study
+from eddyscope.zarrgroup import pack_group, read_group
 
 #: Name of the store in the folder of a run.
 STUDY = "study.zarr"
 #: What the root attribute ``content`` says.
 CONTENT = "eddyscope study"
 
-#: Largest chunk, in bytes; along these dimensions, in this order, larger arrays are cut.
-_CHUNK = 64 << 20
-_CUT = ("head", "band", "mode")
-#: Arrays below this size are stored as they are: compressing them would make them larger.
-_COMPRESSED = 4096
 _DAMAGED = "Restore it from a copy, or run the analysis again."
 
 
@@ -100,14 +92,14 @@ def open_study(path: str | Path) -> Study:
     with _reading(place):
         root = _root_attributes(place)
         _verify(place, root)
-        top = _read_group(place, "layers")
-        layers = {name: _read_group(place, f"layers/{group}") for group, name in root["layers"].items()}
+        top = read_group(place / "layers")
+        layers = {name: read_group(place / "layers" / group) for group, name in root["layers"].items()}
         tree = xr.DataTree.from_dict({"/": top, **{f"/{name}": data for name, data in layers.items()}})
         documents = None
         if root["documents"]:
             from eddyscope.documents import Documents
 
-            documents = Documents.from_dataset(_read_group(place, "documents"))
+            documents = Documents.from_dataset(read_group(place / "documents"))
         return Study(tree, json.loads(root["provenance"]), documents)
 
 
@@ -123,13 +115,12 @@ def write_study(study: Study, folder: Path) -> None:
     """Write the store into a new folder; see :func:`save_study`, which makes this all or nothing."""
     files: dict[str, tuple[str, int]] = {}
     groups = _group_names(study.layers)
-    with _quiet():
-        _write(folder, "layers", _packed(study.data.to_dataset(inherit=False)), files)
-        for name, group in groups.items():
-            _write(folder, f"layers/{group}", _packed(study.packed(name)), files)
-        if study.documents is not None:
-            _write(folder, "documents", _packed(study.documents.to_dataset()), files)
-        _write(folder, "manifest", _packed(_manifest(files)), files)
+    _write(folder, "layers", pack_group(study.data.to_dataset(inherit=False)), files)
+    for name, group in groups.items():
+        _write(folder, f"layers/{group}", pack_group(study.packed(name)), files)
+    if study.documents is not None:
+        _write(folder, "documents", pack_group(study.documents.to_dataset()), files)
+    _write(folder, "manifest", pack_group(_manifest(files)), files)
     root = {
         "content": CONTENT,
         "format_version": FORMAT_VERSION,
@@ -137,11 +128,11 @@ def write_study(study: Study, folder: Path) -> None:
         "layers": {group: name for name, group in groups.items()},
         "documents": study.documents is not None,
         "provenance": _json(study.provenance),
-        "manifest_sha256": files["manifest/files/c/0"][0],
+        "manifest_sha256": files["manifest/files/c.0"][0],
     }
     root["sha256"] = _digest_of(root)
     content = {"zarr_format": 3, "node_type": "group", "attributes": root}
-    _put(folder / "zarr.json", json.dumps(content, indent=2).encode())
+    (folder / "zarr.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -168,57 +159,12 @@ def _group_names(layers: tuple[str, ...]) -> dict[str, str]:
     return names
 
 
-def _packed(data: xr.Dataset) -> dict[str, bytes]:
-    """Files of a Zarr group that holds a dataset, by their path in the group."""
-    held: dict[str, Any] = {}
-    coordinates = [str(name) for name in data.coords if name not in data.dims]
-    # "coordinates" as xarray reads it; "variables" keeps their order, which a folder does not.
-    attributes = _plain(data.attrs) | {
-        "coordinates": " ".join(coordinates),
-        "variables": list(map(str, data.variables)),
-    }
-    group = zarr.create_group(MemoryStore(held), zarr_format=3, attributes=attributes)
-    for name, variable in data.variables.items():
-        values = variable.values
-        text = values.dtype.kind in "OUT"
-        if text and not all(isinstance(value, str) for value in values.flat):
-            raise StoreError(f"Variable '{name}' holds objects that are not strings, which a study cannot store.")
-        array = group.create_array(
-            str(name),
-            shape=values.shape,
-            dtype=str if text else values.dtype,
-            chunks=_chunks(variable),
-            compressors=BloscCodec(cname="zstd", clevel=3) if not text and values.nbytes >= _COMPRESSED else None,
-            dimension_names=[str(dim) for dim in variable.dims],
-            attributes=_plain(variable.attrs),
-            config={"write_empty_chunks": True},  # so that every value is on disk and in the manifest
-        )
-        if values.size:
-            array[...] = values
-    return {path: buffer.to_bytes() for path, buffer in held.items()}
-
-
-def _chunks(variable: xr.Variable) -> tuple[int, ...]:
-    sizes = {dim: max(1, size) for dim, size in variable.sizes.items()}
-    for dim in _CUT:
-        if int(np.prod(list(sizes.values()))) * variable.dtype.itemsize > _CHUNK and dim in sizes:
-            sizes[dim] = 1
-    return tuple(sizes.values())
-
-
-def _plain(attributes: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(k): v.item() if isinstance(v, np.generic) else v for k, v in attributes.items()}
-
-
 def _write(folder: Path, group: str, content: dict[str, bytes], files: dict[str, tuple[str, int]]) -> None:
+    for place in {(folder / group / name).parent for name in content}:
+        place.mkdir(parents=True, exist_ok=True)
     for name, data in content.items():
-        _put(folder / group / name, data)
+        (folder / group / name).write_bytes(data)
         files[f"{group}/{name}"] = (hashlib.sha256(data).hexdigest(), len(data))
-
-
-def _put(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
 
 
 def _manifest(files: Mapping[str, tuple[str, int]]) -> xr.Dataset:
@@ -245,14 +191,6 @@ def _own_version() -> str:
         return "not installed"
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep to ourselves that the specification of Zarr 3 has no final word on strings yet."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"(?s).*Zarr (V3|format 3).*spec.*")
-        yield
-
-
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
@@ -271,8 +209,7 @@ def _find(path: Path) -> Path:
 @contextmanager
 def _reading(place: Path) -> Iterator[None]:
     try:
-        with _quiet():
-            yield
+        yield
     except OSError as error:
         raise StoreError(f"'{place}' cannot be read: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError, RuntimeError) as error:
@@ -300,11 +237,9 @@ def _root_attributes(place: Path) -> dict[str, Any]:
 
 def _verify(place: Path, root: Mapping[str, Any]) -> None:
     """Compare every file with the manifest."""
-    manifest = "manifest/files/c/0"
+    manifest = "manifest/files/c.0"
     _compare(place, manifest, root["manifest_sha256"], None)
-    group = zarr.open_group(str(place), mode="r", zarr_format=3)
-    lines = np.asarray(group["manifest/files"][...]).astype(object)  # type: ignore[index]
-    for line in lines:
+    for line in read_group(place / "manifest")["files"].values:
         digest, size, path = str(line).split(" ", 2)
         _compare(place, path, digest, int(size))
 
@@ -318,23 +253,3 @@ def _compare(place: Path, path: str, digest: str, size: int | None) -> None:
         raise StoreError(f"'{place}' is damaged: {path} has {len(data)} bytes instead of {size}.", _DAMAGED)
     if hashlib.sha256(data).hexdigest() != digest:
         raise StoreError(f"'{place}' is damaged: {path} has changed since it was written.", _DAMAGED)
-
-
-def _read_group(place: Path, group: str) -> xr.Dataset:
-    """A dataset from a group, its variables in the order of writing."""
-    opened = zarr.open_group(str(place / group), mode="r", zarr_format=3)
-    attributes: dict[str, Any] = dict(opened.attrs)
-    coordinates = str(attributes.pop("coordinates", "")).split()
-    variables = {name: _read_variable(opened[name]) for name in attributes.pop("variables")}
-    return xr.Dataset(
-        {n: v for n, v in variables.items() if n not in coordinates and v.dims != (n,)},
-        coords={n: v for n, v in variables.items() if n in coordinates or v.dims == (n,)},
-        attrs=attributes,
-    )
-
-
-def _read_variable(array: Any) -> xr.Variable:
-    values = np.asarray(array[...])
-    if values.dtype.kind in "TU":  # strings of NumPy; results hold Python's
-        values = values.astype(object)
-    return xr.Variable(array.metadata.dimension_names or (), values, dict(array.attrs))
