@@ -57,7 +57,7 @@ class LayerInfo:
     window: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AttentionEnsemble:
     """All layers' attention over the same documents.
 
@@ -83,11 +83,21 @@ class AttentionEnsemble:
         counts = {name: f.documents for name, f in self.fields.items()}
         if len(set(counts.values())) != 1:
             raise InputError(f"Layers have different numbers of documents: {counts}.")
+        for name in self.fields:
+            if not name or "/" in name:
+                raise InputError(
+                    f"A layer is named {name!r}; a study keeps one node a layer, and '/' separates nodes.",
+                    "Name layers without '/', for example 'layers.0.attention'.",
+                )
         if self.documents is not None and len(self.documents) != self.count:
             raise InputError(
                 f"There are {len(self.documents)} documents but attention of {self.count}; "
                 "they must be the same, in the same order."
             )
+
+    def __repr__(self) -> str:
+        source = self.provenance.get("model", {}).get("id") or self.provenance.get("source", "unknown source")
+        return f"<AttentionEnsemble of {source}: {len(self.layers)} layers, {self.count} documents, heads={self.heads}>"
 
     @property
     def count(self) -> int:
@@ -186,7 +196,10 @@ class AttentionEnsemble:
             For another layout, NaN or Inf (named by document and layer), rows that do not sum to 1, negative
             weights, or mass above the diagonal of a causal field.
         """
-        arrays = _layers_of(attention)
+        arrays, tolerances = _layers_of(attention)
+        counts = {name: array.shape[0] for name, array in arrays.items()}
+        if len(set(counts.values())) != 1:
+            raise InputError(f"Layers have different numbers of documents: {counts}.")
         bad = _bad_documents(arrays)
         if bad and not drop_bad:
             name, index = next(iter(bad.items()))
@@ -203,7 +216,7 @@ class AttentionEnsemble:
         if dropped:
             arrays, documents = _drop(arrays, documents, dropped)
         for name, array in arrays.items():
-            _check_field(name, array, causal, unnormalised)
+            _check_field(name, array, causal, unnormalised, tolerances[name])
         fields = {n: LagField.from_dense(a, causal, max_lag=max_lag) for n, a in arrays.items()}
         info = {
             n: LayerInfo(n, i, query_heads=0 if f.heads == ("mean",) else len(f.heads))
@@ -216,9 +229,15 @@ class AttentionEnsemble:
         return cls(fields, info, documents, made)
 
 
-def _layers_of(attention: Any) -> dict[str, FloatArray]:
-    """Bring every accepted layout to a mapping from layer name to (document, [head,] query, key)."""
+def _layers_of(attention: Any) -> tuple[dict[str, FloatArray], dict[str, float]]:
+    """Bring every accepted layout to a mapping from layer name to (document, [head,] query, key).
+
+    The second mapping holds the tolerance of each layer's row sums, which the precision of what came in sets.
+    """
     if isinstance(attention, Mapping):
+        for value in attention.values():  # also what a model returns, which is a mapping with tuples in it
+            if isinstance(value, (list, tuple)):
+                _refuse_sequence(value)
         arrays = {str(name): _as_float(value, f"layer '{name}'") for name, value in attention.items()}
         for name, array in arrays.items():
             if array.ndim not in (3, 4) or array.shape[-1] != array.shape[-2]:
@@ -227,13 +246,20 @@ def _layers_of(attention: Any) -> dict[str, FloatArray]:
                 )
         if not arrays:
             raise InputError("The mapping of layers is empty.", f"Expected {_LAYOUT}.")
-        return arrays
+        return arrays, {str(name): _row_tolerance(value) for name, value in attention.items()}
     if isinstance(attention, (list, tuple)):
         _refuse_sequence(attention)
     array = _as_float(attention, "attention")
     if array.ndim not in (4, 5) or array.shape[-1] != array.shape[-2]:
         raise InputError(f"Attention has shape {array.shape}, expected {_LAYOUT}.")
-    return {f"layer{index}": array[:, index] for index in range(array.shape[1])}
+    arrays = {f"layer{index}": array[:, index] for index in range(array.shape[1])}
+    return arrays, dict.fromkeys(arrays, _row_tolerance(attention))
+
+
+def _row_tolerance(value: Any) -> float:
+    """How far row sums may be from 1: half precision rounds each weight to 3 digits."""
+    half = str(getattr(value, "dtype", "")).endswith("float16")  # float16, torch.float16, torch.bfloat16
+    return ROW_TOLERANCE_HALF if half else ROW_TOLERANCE
 
 
 def _refuse_sequence(attention: Sequence[Any]) -> None:
@@ -258,7 +284,8 @@ def _as_float(value: Any, what: str) -> FloatArray:
     """A NumPy float array from an array or a torch tensor (recognised without importing torch)."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
-        value = value.double().numpy() if str(value.dtype) == "torch.float64" else value.float().numpy()
+        if value.is_floating_point() and str(value.dtype) != "torch.float64":
+            value = value.float()  # NumPy has no bfloat16
     array = np.asarray(value)
     if array.dtype.kind != "f":
         raise InputError(f"The {what} has dtype {array.dtype}, expected floating-point attention weights.")
@@ -272,7 +299,9 @@ def _bad_documents(arrays: Mapping[str, FloatArray]) -> dict[str, list[int]]:
     bad: dict[str, list[int]] = {}
     for name, array in arrays.items():
         axes = tuple(range(1, array.ndim))
-        finite = np.isfinite(array.sum(axis=axes)) if np.isfinite(array.sum()) else np.isfinite(array).all(axis=axes)
+        with np.errstate(invalid="ignore", over="ignore"):  # Inf less Inf
+            suspect = not np.isfinite(array.sum())
+        finite = np.isfinite(array).all(axis=axes) if suspect else np.ones(array.shape[0], dtype=bool)
         if not finite.all():
             bad[name] = [int(i) for i in np.flatnonzero(~finite)]
     return bad
@@ -294,7 +323,7 @@ def _drop(
     return {n: a[keep] for n, a in arrays.items()}, None if documents is None else documents.select(keep)
 
 
-def _check_field(name: str, array: FloatArray, causal: bool, unnormalised: bool) -> None:
+def _check_field(name: str, array: FloatArray, causal: bool, unnormalised: bool, tolerance: float) -> None:
     """Rows sum to 1, weights are not negative, and a causal field has nothing above the diagonal."""
     if causal:
         above = np.triu(np.ones(array.shape[-2:], dtype=bool), 1)
@@ -306,12 +335,16 @@ def _check_field(name: str, array: FloatArray, causal: bool, unnormalised: bool)
             )
     if unnormalised:
         return
-    sums = array.sum(axis=-1, dtype=np.float64)
-    worst = float(np.abs(sums - 1).max())
-    if worst > ROW_TOLERANCE or float(array.min()) < 0:
-        where = np.unravel_index(int(np.abs(sums - 1).argmax()), sums.shape)
+    remedy = "Pass attention after the softmax, or unnormalised=True (--unnormalised) to analyse scores as they are."
+    lowest = float(array.min())
+    if lowest < 0:
+        raise InputError(f"Layer '{name}' has negative weights (lowest {lowest:.3g}).", remedy)
+    deviation = np.abs(array.sum(axis=-1, dtype=np.float64) - 1)
+    if float(deviation.max()) > tolerance:
+        where = np.unravel_index(int(deviation.argmax()), deviation.shape)
+        total = float(array[where].sum(dtype=np.float64))
         raise InputError(
             f"Rows of layer '{name}' do not sum to 1: row {int(where[-1])} of document {int(where[0])} sums to "
-            f"{float(sums[where]):.4g}" + (", and some weights are negative." if float(array.min()) < 0 else "."),
-            "Pass attention after the softmax, or unnormalised=True (--unnormalised) to analyse scores as they are.",
+            f"{total:.4g}.",
+            remedy,
         )

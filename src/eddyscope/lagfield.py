@@ -196,7 +196,7 @@ class LagGeometry:
         return dense.reshape(*packed.shape[:-1], self.queries, self.keys)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LagField:
     """The attention of one layer over all documents, packed lag-major.
 
@@ -244,6 +244,13 @@ class LagField:
                     f"got {None if array is None else array.shape}."
                 )
 
+    def __repr__(self) -> str:
+        g = self.geometry
+        kind = "causal" if g.causal else "two-sided"
+        band = "" if g.max_lag is None else f", lags {g.lags[0]} to {g.lags[-1]}"
+        heads = "the head mean" if self.heads == ("mean",) else f"{len(self.heads)} heads"
+        return f"<LagField: {self.documents} documents, {heads}, {g.queries} x {g.keys}, {kind}{band}>"
+
     @classmethod
     def from_dense(
         cls,
@@ -274,8 +281,8 @@ class LagField:
         geometry = LagGeometry(dense.shape[-2], dense.shape[-1], causal, max_lag)
         first_key = row_sum = None
         if max_lag is not None:
-            first_key = dense[..., 0].astype(np.float32)
-            row_sum = (np.tril(dense) if causal else dense).sum(axis=-1, dtype=np.float64).astype(np.float32)
+            first_key = dense[..., 0].astype(np.result_type(dense.dtype, np.float32))
+            row_sum = (np.tril(dense) if causal else dense).sum(axis=-1, dtype=np.float64)
         return cls(geometry.pack(dense), geometry, heads or labels, first_key, row_sum)
 
     @property
@@ -350,7 +357,7 @@ class LagField:
 
     def _mass_on_first_key(self) -> FloatArray:
         g = self.geometry
-        mass = np.zeros((*self.values.shape[:2], g.queries), dtype=np.float32)
+        mass = np.zeros((*self.values.shape[:2], g.queries), dtype=np.result_type(self.values.dtype, np.float32))
         at_first_key = np.flatnonzero(g.entry_key == 0)
         mass[..., g.entry_query[at_first_key]] = self.values[..., at_first_key]
         return mass
