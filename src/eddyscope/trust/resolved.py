@@ -1,0 +1,282 @@
+"""The resolved decay exponent: a power law through the variances that two halves of the documents agree on.
+
+Sample eigenvalues sit on a floor, ``E lambda_hat_k ~ lambda_k + (1/N) sum_{j>k} lambda_j``, so their decay says what
+the sample size says. The variance of held-out documents along the modes of others is too small where modes are poorly
+known, the training variance too large; their geometric mean is close to the truth as far as the modes of two halves
+span the same subspace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eddyscope.kernels.decay import FIT_RANKS, MIN_POINTS, fit_decay
+from eddyscope.kernels.laggroups import LagGroups
+from eddyscope.trust.partitions import SPLITS, half_splits
+from eddyscope.trust.scores import FULL_SCORES, coordinates, leading_modes
+
+FloatArray = NDArray[np.floating[Any]]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+#: Overlap of the halves' subspaces, chance taken off, that a resolved rank must have.
+MIN_OVERLAP = 0.30
+
+
+@dataclass(frozen=True)
+class Halves:
+    """What half splits give, from any kind of data.
+
+    Parameters
+    ----------
+    train, heldout : array, shape (split, direction, mode)
+        Variance of the training half, and of the other half about the training mean, along the training modes.
+    cross : array, shape (split, mode, mode)
+        Inner products of the modes of both halves.
+    """
+
+    train: FloatArray
+    heldout: FloatArray
+    cross: FloatArray
+
+    @property
+    def variances(self) -> FloatArray:
+        """``sqrt(l_train l_heldout)``, mean over splits and directions, shape (mode,)."""
+        return np.asarray(np.sqrt(self.train * self.heldout).mean(axis=(0, 1)))
+
+    def overlap(self, entries: int) -> FloatArray:
+        """Subspace overlap ``o(m) = |U_a' U_b|_F^2 / m`` with chance taken off, ``(o - m/D) / (1 - m/D)``.
+
+        Parameters
+        ----------
+        entries : int
+            D, the entries that vary.
+
+        Returns
+        -------
+        array, shape (mode,)
+            m = 1, 2, ...; NaN where m reaches D, where any two subspaces agree.
+        """
+        squared = (self.cross**2).mean(axis=0)
+        size = np.arange(1, squared.shape[0] + 1)
+        share = np.cumsum(np.cumsum(squared, axis=0), axis=1).diagonal() / size
+        chance = size / entries
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.where(chance < 1, (share - chance) / (1 - chance), np.nan))
+
+    @property
+    def mode_overlap(self) -> FloatArray:
+        """``<u_a, u_b>^2`` of the k-th modes of both halves, mean over splits, shape (mode,)."""
+        return np.asarray((self.cross**2).mean(axis=0).diagonal().copy())
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The resolved decay of one spectrum.
+
+    Parameters
+    ----------
+    beta, t_spec : float
+        Exponent of ``lambda_k ~ k^-beta`` on the resolved window and its inverse; NaN where there is none.
+    curvature : float
+        Coefficient of ``(log k)^2`` on the window when it is fitted too.
+    window : int
+        K: the halves agree on the subspace of every m <= K.
+    status : str
+        ``ok``, ``unresolved`` (K < 8), ``no decay`` or ``no fluctuation``.
+    halves : Halves
+    overlap : array, shape (mode,)
+    replicates : array, shape (group, 2), or None
+        Exponent and curvature with one group of documents left out, on the same window and the same halves.
+    """
+
+    beta: float
+    t_spec: float
+    curvature: float
+    window: int
+    status: str
+    halves: Halves
+    overlap: FloatArray
+    replicates: FloatArray | None = None
+
+
+def resolved_decay(
+    gram: FloatArray,
+    blocks: IntArray,
+    entries: int,
+    *,
+    groups: IntArray | None = None,
+    window: int | None = None,
+    splits: int = SPLITS,
+    seed: int = 0,
+) -> Resolved:
+    """Resolved decay exponent of a snapshot ensemble, all from its Gram.
+
+    Parameters
+    ----------
+    gram : array, shape (document, document)
+        Centred, with the factor 1/N.
+    blocks : int array, shape (document,)
+        Halves are made of whole blocks.
+    entries : int
+        D, the number of entries that vary.
+    groups : int array, shape (document,), optional
+        Jackknife groups; with them the replicates are computed, where the exponent is resolved.
+    window : int, optional
+        Largest K allowed: the smaller window of two ensembles that are compared.
+    splits, seed : int
+        Random half splits.
+
+    Returns
+    -------
+    Resolved
+
+    Notes
+    -----
+    Held-out documents are centred by the training mean. K is taken from the full sample and kept in the replicates,
+    which use the same halves without the group, so that the randomness of the splits does not enter the error.
+    """
+    points = coordinates(gram)
+    halves_of = half_splits(blocks, splits, seed)
+    everyone = np.ones(gram.shape[0], dtype=bool)
+    limit = _limit(gram.shape[0])
+    halves = _halves_of_points(points, halves_of, everyone, max(limit, 1))
+    seen = min(entries, points.shape[1]) if gram.shape[0] > FULL_SCORES else entries
+    found = _judge(halves, seen, limit, window)
+    if groups is None or found.status != "ok":
+        return found
+    replicates = [
+        _fit(_halves_of_points(points, halves_of, groups != group, found.window).variances, found.window)
+        for group in np.unique(groups)
+    ]
+    return _with_replicates(found, replicates)
+
+
+def resolved_lag_decay(
+    sums: LagGroups, *, jackknife: bool = True, window: int | None = None, splits: int = SPLITS, seed: int = 0
+) -> Resolved:
+    """Resolved decay exponent of the lag POD, from the products of its document groups.
+
+    Parameters
+    ----------
+    sums : LagGroups
+        Halves are made of whole groups.
+    jackknife : bool
+        Whether to compute the replicates.
+    window, splits, seed : int
+        As for :func:`resolved_decay`.
+
+    Returns
+    -------
+    Resolved
+        D is the number of lags that vary.
+    """
+    groups = sums.counts.size
+    halves_of = half_splits(np.arange(groups), splits, seed)
+    everyone = np.ones(groups, dtype=bool)
+    entries = int((sums.energy() > 0).sum())
+    limit = min(FIT_RANKS, entries, _limit(int(sums.counts.sum())))
+    halves = _halves_of_groups(sums, halves_of, everyone, max(limit, 1))
+    found = _judge(halves, entries, limit, window)
+    if not jackknife or found.status != "ok":
+        return found
+    replicates = [
+        _fit(_halves_of_groups(sums, halves_of, np.arange(groups) != group, found.window).variances, found.window)
+        for group in range(groups)
+    ]
+    return _with_replicates(found, replicates)
+
+
+def noise_reduced(eigenvalues: FloatArray, documents: int) -> FloatArray:
+    """Eigenvalues with the floor taken off: ``l_k - (tr - sum_{i<=k} l_i) / (N - 1 - k)``, of ``S = G / (N - 1)``.
+
+    Parameters
+    ----------
+    eigenvalues : array, shape (rank,)
+        Of the snapshot Gram with the factor 1/N: all N - 1 of them, descending.
+    documents : int
+
+    Returns
+    -------
+    array, shape (rank,)
+        In the convention of the argument times N / (N - 1), which is the unbiased one; NaN at the last rank, where
+        nothing is left to estimate the floor from.
+
+    References
+    ----------
+    Yata and Aoshima (2012), J. Multivariate Anal. 105, 193-215.
+    """
+    unbiased = np.asarray(eigenvalues, dtype=np.float64) * (documents / max(documents - 1, 1))
+    left = documents - 1 - np.arange(1, unbiased.size + 1)
+    rest = unbiased.sum() - np.cumsum(unbiased)
+    return np.asarray(np.where(left > 0, unbiased - rest / np.maximum(left, 1), np.nan))
+
+
+def _limit(documents: int) -> int:
+    return min(FIT_RANKS, documents // 2 - 2)
+
+
+def _judge(halves: Halves, entries: int, limit: int, window: int | None) -> Resolved:
+    overlap = halves.overlap(max(entries, 1))
+    variances = halves.variances
+    if not variances[0] > 0:
+        return Resolved(np.nan, np.nan, np.nan, 0, "no fluctuation", halves, overlap)
+    below = np.flatnonzero(~((overlap >= MIN_OVERLAP) & (variances > 0)))
+    agreed = int(below[0]) if below.size else overlap.size
+    agreed = max(0, min(agreed, limit, agreed if window is None else window))
+    if agreed < MIN_POINTS:
+        return Resolved(np.nan, np.nan, np.nan, agreed, "unresolved", halves, overlap)
+    beta, curvature = _fit(variances, agreed)
+    decays = beta > 1e-12
+    inverse = 1 / beta if decays else np.nan
+    return Resolved(beta, inverse, curvature, agreed, "ok" if decays else "no decay", halves, overlap)
+
+
+def _fit(variances: FloatArray, window: int) -> tuple[float, float]:
+    fit = fit_decay(variances[:window], ranks=window, relative_floor=0.0)
+    return fit.beta, fit.curvature
+
+
+def _with_replicates(found: Resolved, replicates: list[tuple[float, float]]) -> Resolved:
+    values = np.array(replicates)
+    return Resolved(
+        found.beta, found.t_spec, found.curvature, found.window, found.status, found.halves, found.overlap, values
+    )
+
+
+def _halves_of_points(points: FloatArray, halves: BoolArray, used: BoolArray, count: int) -> Halves:
+    train, heldout, cross = [], [], []
+    for half in halves:
+        sides = [points[half & used], points[~half & used]]
+        if min(len(side) for side in sides) < 2:
+            nothing = np.zeros((2, count))
+            train.append(nothing)
+            heldout.append(nothing)
+            cross.append(np.zeros((count, count)))
+            continue
+        means = [side.mean(axis=0) for side in sides]
+        found = [leading_modes(side - mean, count) for side, mean in zip(sides, means, strict=True)]
+        train.append(np.stack([variances for variances, _ in found]))
+        # The other half about the training mean, along the training modes.
+        heldout.append(np.stack([(((sides[1 - i] - means[i]) @ found[i][1]) ** 2).mean(axis=0) for i in range(2)]))
+        cross.append(found[0][1].T @ found[1][1])
+    return Halves(np.stack(train), np.stack(heldout), np.stack(cross))
+
+
+def _halves_of_groups(sums: LagGroups, halves: BoolArray, used: BoolArray, count: int) -> Halves:
+    train, heldout, cross = [], [], []
+    for half in halves:
+        sides = [half & used, ~half & used]
+        found = []
+        for i in range(2):
+            values, vectors = np.linalg.eigh(sums.covariance(sides[i]))
+            found.append((np.maximum(values[::-1][:count], 0), vectors[:, ::-1][:, :count]))
+        train.append(np.stack([variances for variances, _ in found]))
+        about = [sums.about(sides[1 - i], sides[i]) for i in range(2)]
+        heldout.append(np.stack([((about[i] @ found[i][1]) * found[i][1]).sum(axis=0) for i in range(2)]))
+        cross.append(found[0][1].T @ found[1][1])
+    return Halves(np.stack(train), np.stack(heldout), np.stack(cross))
