@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eddyscope.kernels.lagstats import take_out_mean
 from eddyscope.lagfield import LagGeometry
 
 FloatArray = NDArray[np.floating[Any]]
@@ -69,8 +70,7 @@ def field_pass(values: FloatArray, geometry: LagGeometry, weights: FloatArray, m
         for index, lag in enumerate(lags):
             run = geometry.run(int(lag))
             fluctuation = values[:, run].astype(np.float64)
-            mean[run] = fluctuation.mean(axis=0)
-            fluctuation -= mean[run]
+            mean[run] = take_out_mean(fluctuation)
             energy[run] = np.einsum("se,se->e", fluctuation, fluctuation) / documents
             kept = geometry.run(int(lag), min_query)
             used = fluctuation[:, kept.start - run.start :]

@@ -48,6 +48,31 @@ class LagCovariance:
         return self.mean + self.fluctuation
 
 
+def take_out_mean(snapshots: FloatArray) -> FloatArray:
+    """Reynolds decomposition in place: leave the fluctuation, return the mean over documents.
+
+    Parameters
+    ----------
+    snapshots : array, shape (document, ...)
+        Overwritten by ``u = A - Abar``.
+
+    Returns
+    -------
+    array, shape (...)
+        Summed in float64.
+
+    Notes
+    -----
+    The first document is taken off before the mean is: the mean of equal numbers is not always that number in floating
+    point, and where all documents are equal u must be exactly zero, not rounding with a spectrum of its own.
+    """
+    first = snapshots[0].copy()
+    snapshots -= first
+    shift = snapshots.mean(axis=0, dtype=np.float64).astype(snapshots.dtype)
+    snapshots -= shift
+    return np.asarray(first + shift)
+
+
 def lag_covariance(rows: FloatArray, groups: IntArray | None = None) -> LagCovariance:
     """Split rows in lag coordinates into mean and fluctuation and form their covariances.
 
@@ -65,8 +90,9 @@ def lag_covariance(rows: FloatArray, groups: IntArray | None = None) -> LagCovar
     """
     lags, documents, count = rows.shape
     rows = np.asarray(rows, dtype=np.float64)
-    mean = rows.mean(axis=1)  # (lag, row)
-    rows -= mean[:, None, :]
+    mean = np.empty((lags, count))
+    for lag in range(lags):  # one at a time, since that much stays in the cache
+        mean[lag] = take_out_mean(rows[lag])
     samples = documents * count
     without = None
     if groups is None:

@@ -8,6 +8,7 @@ import xarray as xr
 from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.errors import InputError, UsageError
 from eddyscope.kernels.coherence import cross_coherence, key_transform
+from eddyscope.kernels.lagstats import take_out_mean
 from eddyscope.lagfield import ComplexArray, LagField
 from eddyscope.schema import attributes
 from eddyscope.study.published import OMEGA0
@@ -37,7 +38,7 @@ def field_coherence(
     if dense.dtype == np.float16:
         dense = dense.astype(np.float32)
     if of == "fluctuation":
-        dense -= dense.mean(axis=0, dtype=np.float64).astype(dense.dtype)
+        take_out_mean(dense)
     return cross_coherence(dense, key_transform(geometry.keys, scale, omega0, length), field.causal)
 
 
