@@ -30,7 +30,8 @@ class Decay:
     intercept : float
         ``log lambda_1`` of the fitted line.
     r2 : float
-        Share of the variance of log lambda explained. It does not test a power law: white noise reaches 0.9.
+        Share of the variance of log lambda explained; NaN where there is none. It does not test a power law: white
+        noise reaches 0.9.
     curvature : float
         Coefficient of ``(log k)^2`` when it is fitted too.
     points : int
@@ -81,7 +82,7 @@ def fit_decay(
     y = np.log(leading[used])
     slope, intercept = np.polynomial.polynomial.polyfit(x, y, 1)[::-1]
     residual = y - intercept - slope * x
-    r2 = 1 - float((residual**2).sum() / ((y - y.mean()) ** 2).sum()) if np.ptp(y) > 0 else 1.0
+    r2 = 1 - float((residual**2).sum() / ((y - y.mean()) ** 2).sum()) if np.ptp(y) > 0 else np.nan
     curvature, half_width = _curvature(x, y)
     beta = -float(slope)
     status = "ok"

@@ -20,7 +20,7 @@ ComplexArray = NDArray[np.complexfloating[Any, Any]]
 
 SCALES_PER_OCTAVE = 8
 
-#: Transforms larger than this are not kept in the cache, in bytes.
+#: Transforms and linear forms larger than this are not kept, in bytes.
 _CACHE_BYTES = 64 << 20
 
 
@@ -206,11 +206,12 @@ class LagTransform:
     def _matrix(self, index: int) -> FloatArray:
         return self.matrix(index) if self._kept is None else self._kept[index]
 
-    def position_weights(self, index: int) -> FloatArray:
-        """Weight of each position in the global spectrum at one scale."""
+    @cached_property
+    def _weights(self) -> FloatArray:
+        """Weight of each position in the global spectrum, shape (scale, position)."""
         if self.whole_axis:
-            return np.ones(self.lags)
-        return cone_weights(self.lags, self.scales[index], self.two_sided)
+            return np.ones((len(self.scales), self.lags))
+        return np.stack([cone_weights(self.lags, a, self.two_sided) for a in self.scales])
 
     def scalogram(self, covariance: FloatArray) -> FloatArray:
         """``E(a, b) = K_a(b, :) C K_a(b, :)^H``.
@@ -233,8 +234,7 @@ class LagTransform:
 
     def spectrum(self, scalogram: FloatArray) -> FloatArray:
         """Global spectrum: mean of a scalogram over the cone, shape (scale,); NaN where the cone is empty."""
-        weights = np.stack([self.position_weights(i) for i in range(len(self.scales))])
-        return np.where(weights.any(axis=1), (scalogram * weights).sum(axis=1), np.nan)
+        return np.where(self._weights.any(axis=1), (scalogram * self._weights).sum(axis=1), np.nan)
 
     @cached_property
     def _spectrum_forms(self) -> FloatArray:
@@ -242,7 +242,7 @@ class LagTransform:
         forms = np.empty((len(self.scales), self.lags**2))
         for index in range(len(self.scales)):
             k = self._matrix(index)
-            weights = np.tile(self.position_weights(index), 2)
+            weights = np.tile(self._weights[index], 2)
             forms[index] = (k.T @ (weights[:, None] * k)).reshape(-1)
         return forms
 
@@ -256,8 +256,12 @@ class LagTransform:
         Returns
         -------
         array, shape (replicate, scale)
+            NaN where the cone is empty.
         """
-        return covariances.reshape(covariances.shape[0], -1) @ self._spectrum_forms.T
+        if len(self.scales) * self.lags**2 * 8 > _CACHE_BYTES:
+            return np.stack([self.spectrum(self.scalogram(c)) for c in covariances])
+        energy = covariances.reshape(covariances.shape[0], -1) @ self._spectrum_forms.T
+        return np.where(self._weights.any(axis=1), energy, np.nan)
 
 
 @lru_cache(maxsize=8)

@@ -144,9 +144,11 @@ def _refine(spectrum: FloatArray, scales: FloatArray, index: int) -> float:
         return float(scales[index])
     left, middle, right = np.log(spectrum[index - 1 : index + 2])
     x = np.log(scales[index - 1 : index + 2])
-    curvature = left - 2 * middle + right
-    shift = 0.5 * (left - right) / curvature if curvature < 0 else 0.0
-    return float(np.exp(x[1] + shift * (x[2] - x[0]) / 2))
+    below, above = x[1] - x[0], x[2] - x[1]
+    rise, fall = (middle - left) / below, (middle - right) / above  # neither negative at a maximum
+    if not rise + fall > 0:
+        return float(scales[index])
+    return float(np.exp(x[1] + (above * rise - below * fall) / (2 * (rise + fall))))
 
 
 def _mark_harmonics(peaks: list[Peak], step: float) -> list[Peak]:

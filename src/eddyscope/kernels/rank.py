@@ -67,7 +67,7 @@ def participation_ratio(gram: FloatArray) -> float:
     Parameters
     ----------
     gram : array, shape (document, document)
-        Centred snapshot Gram with the factor 1/N, as :func:`eddyscope.kernels.gram.window_grams` gives it.
+        Centred snapshot Gram with the factor 1/N, as :func:`eddyscope.kernels.gram.field_pass` gives it.
 
     Returns
     -------
