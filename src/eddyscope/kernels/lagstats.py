@@ -86,7 +86,7 @@ def lag_covariance(rows: FloatArray, groups: IntArray | None = None) -> LagCovar
     Returns
     -------
     LagCovariance
-        Sums in float64.
+        Sums in float64; NaN where there is no row.
     """
     lags, documents, count = rows.shape
     rows = np.asarray(rows, dtype=np.float64)
@@ -95,6 +95,9 @@ def lag_covariance(rows: FloatArray, groups: IntArray | None = None) -> LagCovar
         mean[lag] = take_out_mean(rows[lag])
     samples = documents * count
     without = None
+    if count == 0:
+        undefined = np.full((lags, lags), np.nan)
+        return LagCovariance(undefined, undefined, None, np.full(lags, np.nan), documents, count)
     if groups is None:
         flat = rows.reshape(lags, samples)
         fluctuation = flat @ flat.T / samples

@@ -6,6 +6,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -105,8 +106,8 @@ def analyze(
         edges=edges, sink=sink, sink_pod=sink_pod, min_query=min_query, max_lag=max_lag, lags=lags,
         tolerances=tolerances, intervals=intervals, seed=seed,
     )  # fmt: skip
-    if ensemble.provenance.get("unnormalised") and options.sink == "mask":
-        options = make_options(**{**options.as_dict(), "sink": "keep"})
+    if ensemble.provenance.get("unnormalised"):
+        options = replace(options, sink="keep", sink_pod="keep")
     if options.lags == "ahead" and any(f.causal for f in ensemble.fields.values()):
         warnings.warn(
             EddyscopeWarning("lags='ahead' reads the masked half of causal attention.", "masked-half"), stacklevel=2

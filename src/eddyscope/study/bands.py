@@ -10,7 +10,6 @@ from eddyscope.kernels.morlet import wavelength
 from eddyscope.kernels.octaves import (
     energy_budget,
     octave_centre,
-    octave_count,
     octave_first,
     octave_last,
     octave_windows,
@@ -22,6 +21,8 @@ from eddyscope.study.rows import LagRows
 from eddyscope.study.spectra import Spectra, scale_status
 
 NO_DOMINANT_SCALE = "no dominant scale"
+#: The sink holds so much of every full row that none is left for lag statistics.
+NO_FULL_ROWS = "no full rows"
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ def choose_bands(found: Spectra, rows: LagRows, options: Options, peaks: list[Pe
             _scale_band(a, found, rows, options, "given" if s == "ok" else s)
             for a, s in zip(options.select, statuses, strict=True)
         ]
+    if options.select != "octaves" and not rows.queries.size:
+        return dense_octaves(energy, rows, options.dominant, NO_FULL_ROWS)
     if options.select == "top":
         # The published script ranks the total, in which the mean field dominates.
         spectrum = found.spectrum[0 if options.preset == "published" else 2, 0]
@@ -95,7 +98,7 @@ def choose_bands(found: Spectra, rows: LagRows, options: Options, peaks: list[Pe
             for i in ranked[: options.dominant]
         ]
     if options.select == "octaves":
-        return _octave_bands(range(octave_count(rows.distances)), rows, "octave")
+        return _octave_bands(range(rows.octaves), rows, "octave")
     if options.select == "bands":
         return _tercile_bands(energy, rows)
     counting = [p for p in peaks if p.counts][: options.dominant]
@@ -115,15 +118,15 @@ def dominant_peaks(found: Spectra) -> list[Peak]:
     return find_peaks(found.fluctuation[clear], found.scales[clear], found.other_edges[clear], replicates)
 
 
-def dense_octaves(energy: FloatArray, rows: LagRows, most: int) -> list[Band]:
+def dense_octaves(energy: FloatArray, rows: LagRows, most: int, status: str = NO_DOMINANT_SCALE) -> list[Band]:
     """Octaves with a density above 1, most energy first; where there is no fluctuation, none is above, so all."""
-    count = octave_count(rows.distances)
+    count = rows.octaves
     share, density = energy_budget(energy, rows.distance, count)
     order = np.argsort(-np.nan_to_num(share), kind="stable")
     chosen = [int(j) for j in order if density[j] > 1][:most]
     if not chosen:  # exactly flat, or nothing fluctuates
         chosen = [int(j) for j in order[:most]]
-    return _octave_bands(chosen, rows, NO_DOMINANT_SCALE)
+    return _octave_bands(chosen, rows, status)
 
 
 def _scale_band(scale: float, found: Spectra, rows: LagRows, options: Options, status: str) -> Band:
@@ -139,7 +142,7 @@ def _loudest_distance(index: int, found: Spectra, rows: LagRows) -> float:
     """Distance inside the cone at which the fluctuation has most energy at one scale; NaN for an empty cone."""
     low, high = found.cones[index]
     position = np.arange(rows.lags.size)
-    inside = (position >= np.floor(low + 0.5)) & (position <= np.ceil(high - 0.5))
+    inside = (position >= low) & (position <= high)  # NaN, an empty cone, compares false
     if not inside.any():
         return float("nan")
     energy = np.where(inside, found.scalogram[2, index], -np.inf)
@@ -147,7 +150,7 @@ def _loudest_distance(index: int, found: Spectra, rows: LagRows) -> float:
 
 
 def _octave_bands(octaves: range | list[int], rows: LagRows, status: str) -> list[Band]:
-    count = octave_count(rows.distances)
+    count = rows.octaves
     first, last, centre = octave_first(count), octave_last(count, rows.distances), octave_centre(count)
     nan = float("nan")
     return [Band(nan, nan, float(centre[j]), status, (j,), float(first[j]), float(last[j])) for j in octaves]
@@ -155,7 +158,7 @@ def _octave_bands(octaves: range | list[int], rows: LagRows, status: str) -> lis
 
 def _tercile_bands(energy: FloatArray, rows: LagRows) -> list[Band]:
     """Fine, medium and coarse: octaves split where a third and two thirds of the energy are reached."""
-    count = octave_count(rows.distances)
+    count = rows.octaves
     share, _ = energy_budget(energy, rows.distance, count)
     middle = np.cumsum(np.nan_to_num(share, nan=1 / count)) - np.nan_to_num(share, nan=1 / count) / 2
     tercile = np.clip((middle * 3).astype(int), 0, 2)
@@ -179,7 +182,7 @@ def _tercile_bands(energy: FloatArray, rows: LagRows) -> list[Band]:
     return bands
 
 
-def band_windows(bands: list[Band], distance: IntArray, distances: int, kind: str) -> FloatArray:
+def band_windows(bands: list[Band], distance: IntArray, octaves: int, kind: str) -> FloatArray:
     """Lag windows of the bands.
 
     Parameters
@@ -187,8 +190,8 @@ def band_windows(bands: list[Band], distance: IntArray, distances: int, kind: st
     bands : list of Band
     distance : int array, shape (lag,)
         ``|lag|`` of the lags to be weighted; may reach beyond the range of the full rows.
-    distances : int
-        Number of distances of the full rows, which fixes the octaves.
+    octaves : int
+        Number of octaves of the full rows.
     kind : {"band", "lowpass", "octaves"}
         ``band``: ``exp(-(d - d*)^2 / (2 sigma^2))``, ``sigma = max(a* / 2, 1)``. ``lowpass``:
         ``exp(-d^2 / (2 a*^2))``. ``octaves``: the smooth window of the octave that holds d*. Octave bands always use
@@ -198,8 +201,7 @@ def band_windows(bands: list[Band], distance: IntArray, distances: int, kind: st
     -------
     array, shape (band, lag)
     """
-    count = octave_count(distances)
-    smooth = octave_windows(distance, count)
+    smooth = octave_windows(distance, octaves)
     windows = np.empty((len(bands), distance.size))
     for index, band in enumerate(bands):
         if band.octaves:
@@ -207,7 +209,7 @@ def band_windows(bands: list[Band], distance: IntArray, distances: int, kind: st
         elif kind == "lowpass":
             windows[index] = np.exp(-(distance**2) / (2 * band.scale**2))
         elif kind == "octaves":
-            windows[index] = smooth[min(int(np.log2(1 + band.lag)), count - 1)]
+            windows[index] = smooth[min(int(np.log2(1 + band.lag)), octaves - 1)]
         else:
             sigma = max(band.scale / 2, 1.0)
             windows[index] = np.exp(-((distance - band.lag) ** 2) / (2 * sigma**2))

@@ -8,7 +8,7 @@ import numpy as np
 
 from eddyscope.kernels.lagstats import lag_covariance
 from eddyscope.kernels.morlet import wavelength
-from eddyscope.kernels.octaves import energy_budget, octave_count, octave_first, octave_last, octave_of
+from eddyscope.kernels.octaves import energy_budget, octave_first, octave_last, octave_of
 from eddyscope.kernels.peaks import Peak
 from eddyscope.kernels.pod import RANK_TOLERANCE
 from eddyscope.lagfield import FloatArray, IntArray
@@ -34,7 +34,7 @@ def budget_variables(energy: FloatArray, rows: LagRows, lags: IntArray) -> Varia
     lags : int array
         The layer's whole lag axis, on which the energy is laid out (NaN beyond the full rows).
     """
-    count = octave_count(rows.distances)
+    count = rows.octaves
     first, last = octave_first(count), octave_last(count, rows.distances)
     causal = bool(rows.lags.min() >= 0)
     dims, share, density = _budget(energy, rows, count, causal)
@@ -42,7 +42,7 @@ def budget_variables(energy: FloatArray, rows: LagRows, lags: IntArray) -> Varia
     total = float(at_distance.sum())
     cumulative = np.cumsum(at_distance)
     found = total > 0
-    far = (rows.distances if causal else rows.distances - 1) / 2
+    far = rows.reach / 2
     variables: Variables = {
         "octave": (("octave",), first),
         "octave_last": (("octave",), last),
@@ -104,8 +104,11 @@ def lag_pod(covariance: FloatArray, rows: LagRows, lags: IntArray, count: int) -
     eigenvalues : array, shape (lag of the rows,)
         Descending, zero past the rank.
     modes : array, shape (mode, lag)
-        Unit norm, entry of largest modulus positive, NaN beyond the full rows and past the rank.
+        Unit norm, entry of largest modulus positive, NaN beyond the full rows and past the rank. Both NaN where there
+        is no full row.
     """
+    if not rows.queries.size:
+        return np.full(rows.lags.size, np.nan), np.full((count, lags.size), np.nan)
     values, vectors = np.linalg.eigh(covariance)
     values, vectors = values[::-1], vectors[:, ::-1].T
     values = np.where(values > RANK_TOLERANCE * max(values[0], 0.0) * values.size, values, 0.0)

@@ -12,7 +12,7 @@ from eddyscope.kernels.gram import FieldPass
 from eddyscope.kernels.peaks import Peak
 from eddyscope.lagfield import FloatArray, IntArray, LagField
 from eddyscope.schema import attributes
-from eddyscope.study.bands import Band, band_windows, choose_bands, dominant_peaks
+from eddyscope.study.bands import NO_FULL_ROWS, Band, band_windows, choose_bands, dominant_peaks
 from eddyscope.study.coherence import field_coherence
 from eddyscope.study.lagpart import (
     Variables,
@@ -21,11 +21,11 @@ from eddyscope.study.lagpart import (
     lag_pod,
     spectra_variables,
 )
-from eddyscope.study.measures import SCALAR_MEASURES, Measures, measure
+from eddyscope.study.measures import NO_FLUCTUATION, SCALAR_MEASURES, Measures, measure
 from eddyscope.study.modes import Pod, pod_of_windows
 from eddyscope.study.options import Options
 from eddyscope.study.published import EIGENVALUE_FLOOR, published_rows
-from eddyscope.study.rows import LagRows, lag_rows, mask_first_key
+from eddyscope.study.rows import LagRows, full_range, lag_rows, mask_first_key
 from eddyscope.study.spectra import Spectra, spectra
 
 #: Shortest field that has a lag axis worth the name, in tokens.
@@ -85,16 +85,23 @@ def _lag_variables(
 ) -> Variables:
     eigenvalues, modes = lag_pod(covariance, rows, field.lags, options.modes)
     assert field.first_key is not None and field.row_sum is not None
-    of_rows = slice(None) if not rows.queries.size else rows.queries
+    _, first, stop = full_range(field, options.max_lag)
     total = float(np.trace(found.covariance.total))
+    measured = measure(
+        eigenvalues,
+        options.tolerances,
+        samples=(field.documents - 1) * rows.queries.size,
+        documents=field.documents,
+        without_energy=NO_FLUCTUATION if rows.queries.size else NO_FULL_ROWS,
+    )
     return {
         **budget_variables(np.diag(covariance), rows, field.lags),
         **spectra_variables(found, spectral_rows, field.lags, peaks, options.omega0),
         "lag_eigenvalues": (("rank",), _padded(eigenvalues, _ranks(field, rows))),
         "lag_modes": (("mode", "lag"), modes),
-        **_measure_variables("lag_", [measure(eigenvalues, options.tolerances)], ()),
+        **_measure_variables("lag_", [measured], ()),
         "lag_fluctuation_level": ((), np.trace(found.covariance.fluctuation) / total if total > 0 else np.nan),
-        "sink_mass": ((), float(field.first_key[:, 0, of_rows].mean())),
+        "sink_mass": ((), float(field.first_key[:, 0, first:stop].mean())),
         "row_mass": ((), float(field.row_sum[:, 0].mean())),
         "queries_left_out": ((), rows.left_out),
     }
@@ -148,7 +155,7 @@ def query_start(field: LagField, options: Options) -> int:
 
 def lag_windows(field: LagField, bands: list[Band], rows: LagRows, options: Options) -> FloatArray:
     """Windows of the bands on the field's whole lag axis, shape (band, lag)."""
-    windows = band_windows(bands, np.abs(field.lags), rows.distances, options.window)
+    windows = band_windows(bands, np.abs(field.lags), rows.octaves, options.window)
     return windows * _allowed_lags(field.lags, field.causal, options)
 
 

@@ -17,6 +17,8 @@ from eddyscope.kernels.rank import (
 )
 from eddyscope.lagfield import FloatArray
 
+NO_FLUCTUATION = "no fluctuation"
+
 #: Measures with one value a spectrum, in the order in which tables show them.
 SCALAR_MEASURES = (
     "beta_published",
@@ -55,6 +57,9 @@ def measure(
     *,
     gram: FloatArray | None = None,
     absolute_floor: float | None = None,
+    samples: int | None = None,
+    documents: int | None = None,
+    without_energy: str = NO_FLUCTUATION,
 ) -> Measures:
     """All measures of a spectrum.
 
@@ -68,6 +73,13 @@ def measure(
         ``(sum lambda)^2 / sum lambda^2`` is taken, right where samples are many against dimensions (lag POD).
     absolute_floor : float, optional
         Eigenvalue floor of the fit in place of the relative one (the published script: 1e-12).
+    samples : int, optional
+        Largest rank that the sample allows; the number of eigenvalues (N - 1) by default. In lag POD there are N - 1
+        times the number of rows.
+    documents : int, optional
+        N, where there is no Gram to tell it; below 8 the participation ratio carries a status.
+    without_energy : str
+        Status where the eigenvalues are all zero or undefined.
 
     Notes
     -----
@@ -80,8 +92,14 @@ def measure(
         else fit_decay(eigenvalues, relative_floor=0.0, absolute_floor=absolute_floor)
     )
     energy = bool(eigenvalues.size and eigenvalues.sum() > 0)
-    plain = "ok" if energy else "no fluctuation"
-    ratio, ratio_status = _participation(eigenvalues, gram, energy)
+    plain = "ok" if energy else without_energy
+    count = documents if gram is None else gram.shape[0]
+    ratio = _participation(eigenvalues, gram)
+    ratio_status = plain
+    if energy and count is not None and count < MIN_DOCUMENTS:
+        ratio_status = "too few documents"
+    elif energy and not np.isfinite(ratio):
+        ratio_status = "unresolved"
     values = {
         "beta_published": fit.beta,
         "t_spec_published": fit.t_spec,
@@ -95,24 +113,17 @@ def measure(
     }
     statuses = dict.fromkeys(SCALAR_MEASURES, plain)
     for name in ("beta_published", "t_spec_published", "r2", "fit_intercept", "fit_curvature"):
-        statuses[name] = fit.status
+        statuses[name] = fit.status if energy else without_energy
     statuses["participation_ratio"] = ratio_status
     ranks = np.array([effective_rank(eigenvalues, t) for t in tolerances])
-    return Measures(values, statuses, ranks, [_rank_status(r, eigenvalues.size, energy) for r in ranks])
+    largest = eigenvalues.size if samples is None else samples
+    rank_statuses = ["unresolved" if r > largest / 2 else plain for r in ranks]
+    return Measures(values, statuses, ranks, rank_statuses)
 
 
-def _participation(eigenvalues: FloatArray, gram: FloatArray | None, energy: bool) -> tuple[float, str]:
-    if not energy:
-        return float("nan"), "no fluctuation"
+def _participation(eigenvalues: FloatArray, gram: FloatArray | None) -> float:
+    if not eigenvalues.sum() > 0:
+        return float("nan")
     if gram is None:
-        return float(eigenvalues.sum() ** 2 / (eigenvalues**2).sum()), "ok"
-    ratio = participation_ratio(gram)
-    if gram.shape[0] < MIN_DOCUMENTS:
-        return ratio, "too few documents"
-    return ratio, "ok" if np.isfinite(ratio) else "unresolved"
-
-
-def _rank_status(rank: float, largest: int, energy: bool) -> str:
-    if not energy:
-        return "no fluctuation"
-    return "ok" if rank <= largest / 2 else "unresolved"
+        return float(eigenvalues.sum() ** 2 / (eigenvalues**2).sum())
+    return participation_ratio(gram)

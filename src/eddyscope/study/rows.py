@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eddyscope.kernels.octaves import octave_count
 from eddyscope.lagfield import FloatArray, IntArray, LagField
 
 #: A query whose mass beside the sink falls below this in any document is left out for all.
@@ -42,7 +43,17 @@ class LagRows:
     @property
     def distances(self) -> int:
         """Number of distances, 0 included."""
-        return int(self.distance.max()) + 1 if self.lags.size else 0
+        return int(self.distance.max()) + 1
+
+    @property
+    def reach(self) -> int:
+        """h: distances 0..h-1 of a causal field, 0..h to either side of a two-sided one."""
+        return self.distances if self.lags[0] == 0 else self.distances - 1
+
+    @property
+    def octaves(self) -> int:
+        """Number of octaves, ``ceil(log2 h)``; the distances beyond the last bin join it."""
+        return octave_count(self.reach)
 
 
 def full_range(field: LagField, max_lag: int | None = None) -> tuple[IntArray, int, int]:

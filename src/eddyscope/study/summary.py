@@ -77,11 +77,11 @@ def octave_labels(data: xr.Dataset) -> list[str]:
 
 def octave_density(data: xr.Dataset) -> np.ndarray:
     """Density of each octave, both sides of a two-sided layer taken together, shape (octave,)."""
-    share, density = data["octave_share"], data["octave_density"]
-    if "side" not in share.dims:
-        return np.asarray(density.values)
-    held = (share / density).where(density > 0)
-    return np.asarray((share.sum("side") / held.sum("side").where(held.sum("side") > 0)).values)
+    if "side" not in data["octave_share"].dims:
+        return np.asarray(data["octave_density"].values)
+    first, last = data["octave"].values, data["octave_last"].values
+    lags = 2 * (last - first + 1) - (first == 0)  # lag 0 is there once
+    return np.asarray(data["octave_share"].sum("side", skipna=False).values / (lags / lags.sum()))
 
 
 def peak_octave(data: xr.Dataset) -> str:
