@@ -1,0 +1,19 @@
+"""The command line: ``eddyscope COMMAND``, one module for each command."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Entry point of the command ``eddyscope``."""
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            # Names of layers and texts hold any character; a terminal that cannot show one is no reason to stop.
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+        from eddyscope.cli.app import app
+
+        app(prog_name="eddyscope")
+    except KeyboardInterrupt:  # before a command had begun
+        sys.exit(130)
