@@ -20,7 +20,7 @@ from eddyscope.errors import EddyscopeWarning
 from eddyscope.lagfield import IntArray
 from eddyscope.schema import FORMAT_VERSION
 from eddyscope.study.layer import analyze_field
-from eddyscope.study.options import Options, make_options
+from eddyscope.study.options import Options, make_options, refuse_overridden
 from eddyscope.study.study import Study
 
 #: Groups of the jackknife, and the fewest that give an interval.
@@ -54,7 +54,8 @@ def analyze(
     ----------
     ensemble : AttentionEnsemble
     preset : {"published"}, optional
-        The published script's conventions. It fixes omega0, select, window, edges, sinks, min_query and max_lag.
+        The published script's conventions. It fixes omega0, select, window, edges, sinks, min_query and max_lag;
+        another value given beside it is an error.
     scales : sequence of float, optional
         Scales of the scalogram in tokens, ascending; by default eight an octave between the Nyquist limit and the
         edges.
@@ -101,11 +102,13 @@ def analyze(
     InputError
         Where the fields are too short, or an option needs lags that were not kept.
     """
-    options = make_options(
-        preset=preset, scales=scales, omega0=omega0, dominant=dominant, select=select, window=window, modes=modes,
-        edges=edges, sink=sink, sink_pod=sink_pod, min_query=min_query, max_lag=max_lag, lags=lags,
-        tolerances=tolerances, intervals=intervals, seed=seed,
-    )  # fmt: skip
+    given = {
+        "preset": preset, "scales": scales, "omega0": omega0, "dominant": dominant, "select": select,
+        "window": window, "modes": modes, "edges": edges, "sink": sink, "sink_pod": sink_pod, "min_query": min_query,
+        "max_lag": max_lag, "lags": lags, "tolerances": tolerances, "intervals": intervals, "seed": seed,
+    }  # fmt: skip
+    refuse_overridden(given)
+    options = make_options(**given)
     if ensemble.provenance.get("unnormalised"):
         options = replace(options, sink="keep", sink_pod="keep")
     if options.lags == "ahead" and any(f.causal for f in ensemble.fields.values()):

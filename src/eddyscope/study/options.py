@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 from eddyscope.errors import UsageError
 
@@ -54,11 +57,11 @@ class Options:
                 raise UsageError(f"scales must ascend without repeats, got {list(self.scales)}.")
         for name, least in (("dominant", 1), ("modes", 1), ("min_query", 0), ("max_lag", 2)):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < least):
+            if value is not None and (type(value) is not int or value < least):
                 raise UsageError(f"{name} must be a whole number of at least {least}, got {value!r}.")
-        if not self.omega0 >= 2:
+        if not isinstance(self.omega0, float) or not 2 <= self.omega0 < math.inf:
             raise UsageError(
-                f"omega0 must be at least 2, got {self.omega0}.",
+                f"omega0 must be at least 2, got {self.omega0!r}.",
                 "Below 5 the wavelet has a mean of its own; 6 is usual.",
             )
         if not self.tolerances or any(not 0 < t < 1 for t in self.tolerances):
@@ -91,9 +94,27 @@ def make_options(**given: Any) -> Options:
                 given[name] = tuple(float(v) for v in value)
             except (TypeError, ValueError):
                 raise UsageError(f"{name} must be a list of numbers, got {value!r}.") from None
+    for name, value in given.items():  # NumPy's numbers are not JSON
+        if isinstance(value, np.integer):
+            given[name] = int(value)
+    if isinstance(given.get("omega0"), (int, np.floating)):
+        given["omega0"] = float(given["omega0"])
     if given.get("preset") == "published":
         given = {**_PUBLISHED, **{k: v for k, v in given.items() if k in _FREE_IN_PUBLISHED}}
     return Options(**given)
+
+
+def refuse_overridden(given: Mapping[str, Any]) -> None:
+    """UsageError for an option, neither default nor the preset's own, that the published preset would change."""
+    if given["preset"] != "published":
+        return
+    for name, fixed in _PUBLISHED.items():
+        if isinstance(given[name], str | int | float | None) and given[name] in (fixed, getattr(Options, name)):
+            continue
+        raise UsageError(
+            f"preset='published' fixes {name} to {fixed!r}, got {given[name]!r}.",
+            f"Leave it out, or analyse without the preset. Free are: {', '.join(_FREE_IN_PUBLISHED)}.",
+        )
 
 
 #: What the published script does. Only the free ones can be given beside the preset.
@@ -106,6 +127,7 @@ _PUBLISHED: dict[str, Any] = {
     "sink": "keep",
     "sink_pod": "keep",
     "min_query": 0,
+    "max_lag": None,
 }
 _FREE_IN_PUBLISHED = ("scales", "dominant", "modes", "lags", "tolerances", "intervals", "seed")
 
@@ -118,5 +140,5 @@ def _one_of(name: str, value: Any, allowed: Sequence[str], optional: bool = Fals
 
 
 def _positive(name: str, values: Sequence[float]) -> None:
-    if not values or any(not v > 0 for v in values):
+    if not values or any(not 0 < v < math.inf for v in values):
         raise UsageError(f"{name} must be a list of positive numbers (tokens), got {list(values)}.")
