@@ -26,7 +26,9 @@ from eddyscope.models.optim import Optimisers, build_optimisers
 
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "training.csv"
-LOG_COLUMNS = ("step", "tokens", "training_loss", "validation_loss", "rate_factor", "step_seconds")
+# step_seconds is time on the wall, cpu_seconds that of all threads, both a step and without evaluation: on a busy
+# machine the second says more.
+LOG_COLUMNS = ("step", "tokens", "training_loss", "validation_loss", "rate_factor", "step_seconds", "cpu_seconds")
 LOG_WINDOWS = 64  # validation windows of the log; the final loss is over all of them
 
 
@@ -126,6 +128,7 @@ class _State:
     rows: list[list[float]] = field(default_factory=list)
     loss_sum: float = 0.0  # since the last row of the log
     seconds_sum: float = 0.0
+    cpu_sum: float = 0.0
     pending: int = 0
 
 
@@ -316,7 +319,7 @@ class _Run:
 
     def advance(self) -> float:
         """Take one step; returns the loss of its batch."""
-        began = time.perf_counter()
+        began, cpu_began = time.perf_counter(), time.process_time()
         step, recipe = self.state.step, self.recipe
         x, y = batch_at(self.training, step, batch=recipe.batch, context=self.config.context, seed=recipe.seed)
         self.model.train()
@@ -333,6 +336,7 @@ class _Run:
         self.state.pending += 1
         self.state.loss_sum += loss.item()
         self.state.seconds_sum += time.perf_counter() - began
+        self.state.cpu_sum += time.process_time() - cpu_began
         return loss.item()
 
     def log(self) -> None:
@@ -346,9 +350,10 @@ class _Run:
                 round(evaluate(self.model, self.windows), 5),
                 round(recipe.factor(state.step - 1), 5),
                 round(state.seconds_sum / state.pending, 4),
+                round(state.cpu_sum / state.pending, 4),
             ]
         )
-        state.loss_sum, state.seconds_sum, state.pending = 0.0, 0.0, 0
+        state.loss_sum, state.seconds_sum, state.cpu_sum, state.pending = 0.0, 0.0, 0.0, 0
         lines = [",".join(LOG_COLUMNS), *(",".join(str(value) for value in row) for row in state.rows)]
         write_whole(self.out / LOG, "\n".join(lines) + "\n")
 
