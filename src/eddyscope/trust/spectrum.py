@@ -103,7 +103,8 @@ def spectrum_replicates(gram: FloatArray, groups: IntArray, floor: float | None 
     Notes
     -----
     Above 1,000 documents eigenvalues of a replicate come by Rayleigh-Ritz from the leading 200 scores of all documents;
-    energy beyond them keeps the shape that it has in the full spectrum. Traces stay exact.
+    energy beyond them keeps the shape that it has in the full spectrum. Traces stay exact. What this leaves out is
+    the same in every replicate, so the standard error does not see it.
     """
     kept = [np.flatnonzero(groups != group) for group in np.unique(groups)]
     if gram.shape[0] <= FULL_SCORES:
