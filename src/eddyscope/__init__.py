@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from eddyscope.store import open_study
     from eddyscope.study.analyze import analyze
     from eddyscope.study.coherence import coherence
+    from eddyscope.study.reconstruct import reconstruct
     from eddyscope.study.study import Study
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ _LAZY = {
     "coherence": "eddyscope.study.coherence",
     "open_study": "eddyscope.store",
     "read_documents": "eddyscope.documents",
+    "reconstruct": "eddyscope.study.reconstruct",
 }
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "load_model",
     "open_study",
     "read_documents",
+    "reconstruct",
 ]
 
 

@@ -129,7 +129,7 @@ def _pod_variables(
     windows = lag_windows(field, bands, spectral_rows, options)
     values = field.values[:, 0] if options.sink_pod == "keep" else mask_first_key(field)[0]
     min_query = query_start(field, options)
-    allowed = _allowed_lags(field.lags, field.causal, options)
+    allowed = allowed_lags(field.lags, field.causal, options)
     pods, passed = pod_of_windows(values, field.geometry, np.vstack([allowed, windows]), options.modes, min_query)
     ranks = _ranks(field, rows)
     return {
@@ -156,10 +156,10 @@ def query_start(field: LagField, options: Options) -> int:
 def lag_windows(field: LagField, bands: list[Band], rows: LagRows, options: Options) -> FloatArray:
     """Windows of the bands on the field's whole lag axis, shape (band, lag)."""
     windows = band_windows(bands, np.abs(field.lags), rows.octaves, options.window)
-    return windows * _allowed_lags(field.lags, field.causal, options)
+    return windows * allowed_lags(field.lags, field.causal, options)
 
 
-def _allowed_lags(lags: IntArray, causal: bool, options: Options) -> FloatArray:
+def allowed_lags(lags: IntArray, causal: bool, options: Options) -> FloatArray:
     """1 for the lags that enter the POD, 0 for others."""
     allowed = np.ones(lags.size)
     if options.max_lag is not None:
