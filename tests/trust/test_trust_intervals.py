@@ -181,6 +181,8 @@ def test_group_sums_give_the_lag_covariance_of_any_documents():
     about = (rows[:, test] - rows[:, train].mean(axis=1, keepdims=True)).reshape(12, -1)
     found = sums.about(np.arange(8) >= 6, np.arange(8) < 4)
     np.testing.assert_allclose(found, about @ about.T / about.shape[1])
+    basis = np.linalg.qr(rng.normal(size=(12, 5)))[0]
+    np.testing.assert_allclose(sums.project(basis).without(2), basis.T @ sums.without(2) @ basis)
     reference = lag_covariance(rows.copy(), groups)
     np.testing.assert_allclose(energy_replicates(sums), np.einsum("gdd->gd", reference.without_group))
     assert np.isnan(sums.about(np.zeros(8, dtype=bool), np.ones(8, dtype=bool))).all()

@@ -95,9 +95,13 @@ def test_halves_keep_touching_documents_together():
 
 def test_the_window_is_shared_by_ensembles_that_are_compared():
     gram = gaussian_gram(power_law(4_000, 1.5), 150, seed=5)
-    alone, shared = resolved_decay(gram, ALONE, 4_000), resolved_decay(gram, ALONE, 4_000, window=10)
+    alone = resolved_decay(gram, ALONE, 4_000, groups=GROUPS)
+    shared = alone.narrowed(10)
     assert (alone.window, shared.window) == (30, 10)
-    assert resolved_decay(gram, ALONE, 4_000, window=7).status == "unresolved"
+    assert shared.beta == pytest.approx(fit_decay(alone.halves.variances[:10], ranks=10).beta)
+    assert shared.replicates[3, 0] == pytest.approx(fit_decay(alone.curves[3, :10], ranks=10).beta)
+    assert alone.narrowed(40) is alone
+    assert alone.narrowed(7).status == "unresolved"
 
 
 def test_few_documents_and_no_fluctuation_have_their_status():
@@ -132,7 +136,7 @@ def test_noise_reduced_eigenvalues_lose_the_floor():
 
 def test_the_lag_pod_recovers_its_exponent_and_refuses_noise():
     rng = np.random.default_rng(4)
-    lags, documents, rows = 64, 150, 20
+    lags, documents, rows = 80, 150, 20  # more lags than the replicates' coordinates
     basis = np.linalg.qr(rng.normal(size=(lags, lags)))[0]
     noise = rng.normal(size=(lags, documents, rows))
     groups = np.arange(documents) % 15

@@ -72,6 +72,17 @@ class LagGroups:
         """Covariance with one group left out, shape (lag, lag)."""
         return self.covariance(np.arange(self.counts.size) != group)
 
+    def project(self, basis: FloatArray) -> LagGroups:
+        """The same statistics in other coordinates along lag.
+
+        Parameters
+        ----------
+        basis : array, shape (lag, coordinate)
+            Orthonormal columns.
+        """
+        products = basis.T @ self.products @ basis
+        return LagGroups(products, np.einsum("dk,gdi->gki", basis, self.sums, optimize=True), self.counts)
+
     def energy(self) -> FloatArray:
         """Mean square of the fluctuation of all documents at each lag, shape (lag,)."""
         return np.asarray(np.diag(self.covariance(np.ones(self.counts.size, dtype=bool))))

@@ -8,7 +8,7 @@ span the same subspace.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ BoolArray = NDArray[np.bool_]
 
 #: Overlap of the halves' subspaces, chance taken off, that a resolved rank must have.
 MIN_OVERLAP = 0.30
+#: Leading lag modes of all documents in which the replicates of the lag POD work (Rayleigh-Ritz): twice what is fitted.
+_LAG_COORDINATES = 2 * FIT_RANKS
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,9 @@ class Resolved:
         ``ok``, ``unresolved`` (K < 8), ``no decay`` or ``no fluctuation``.
     halves : Halves
     overlap : array, shape (mode,)
-    replicates : array, shape (group, 2), or None
-        Exponent and curvature with one group of documents left out, on the same window and the same halves.
+    curves : array, shape (group, K), or None
+        The variances ``sqrt(l_train l_heldout)`` of the window with one group of documents left out, in the same
+        halves.
     """
 
     beta: float
@@ -101,7 +104,25 @@ class Resolved:
     status: str
     halves: Halves
     overlap: FloatArray
-    replicates: FloatArray | None = None
+    curves: FloatArray | None = None
+
+    @property
+    def replicates(self) -> FloatArray | None:
+        """Exponent and curvature with one group of documents left out, shape (group, 2)."""
+        return None if self.curves is None else np.array([_fit(curve, self.window) for curve in self.curves])
+
+    def narrowed(self, window: int) -> Resolved:
+        """The same decay on a smaller window: that of another ensemble it is compared with.
+
+        Parameters
+        ----------
+        window : int
+            Largest K allowed.
+        """
+        if self.status != "ok" or window >= self.window:
+            return self
+        found = _judge(self.halves, self.overlap, window)
+        return replace(found, curves=None if self.curves is None else self.curves[:, : found.window])
 
 
 def resolved_decay(
@@ -110,7 +131,6 @@ def resolved_decay(
     entries: int,
     *,
     groups: IntArray | None = None,
-    window: int | None = None,
     splits: int = SPLITS,
     seed: int = 0,
 ) -> Resolved:
@@ -126,8 +146,6 @@ def resolved_decay(
         D, the number of entries that vary.
     groups : int array, shape (document,), optional
         Jackknife groups; with them the replicates are computed, where the exponent is resolved.
-    window : int, optional
-        Largest K allowed: the smaller window of two ensembles that are compared.
     splits, seed : int
         Random half splits.
 
@@ -146,19 +164,16 @@ def resolved_decay(
     limit = _limit(gram.shape[0])
     halves = _halves_of_points(points, halves_of, everyone, max(limit, 1))
     seen = min(entries, points.shape[1]) if gram.shape[0] > FULL_SCORES else entries
-    found = _judge(halves, seen, limit, window)
+    found = _judge(halves, halves.overlap(max(seen, 1)), limit)
     if groups is None or found.status != "ok":
         return found
-    replicates = [
-        _fit(_halves_of_points(points, halves_of, groups != group, found.window).variances, found.window)
-        for group in np.unique(groups)
+    parts = [
+        _halves_of_points(points, halves_of, groups != group, found.window).variances for group in np.unique(groups)
     ]
-    return _with_replicates(found, replicates)
+    return replace(found, curves=np.stack(parts))
 
 
-def resolved_lag_decay(
-    sums: LagGroups, *, jackknife: bool = True, window: int | None = None, splits: int = SPLITS, seed: int = 0
-) -> Resolved:
+def resolved_lag_decay(sums: LagGroups, *, jackknife: bool = True, splits: int = SPLITS, seed: int = 0) -> Resolved:
     """Resolved decay exponent of the lag POD, from the products of its document groups.
 
     Parameters
@@ -167,13 +182,17 @@ def resolved_lag_decay(
         Halves are made of whole groups.
     jackknife : bool
         Whether to compute the replicates.
-    window, splits, seed : int
+    splits, seed : int
         As for :func:`resolved_decay`.
 
     Returns
     -------
     Resolved
         D is the number of lags that vary.
+
+    Notes
+    -----
+    Replicates work in the leading 60 lag modes of all documents.
     """
     groups = sums.counts.size
     halves_of = half_splits(np.arange(groups), splits, seed)
@@ -181,14 +200,16 @@ def resolved_lag_decay(
     entries = int((sums.energy() > 0).sum())
     limit = min(FIT_RANKS, entries, _limit(int(sums.counts.sum())))
     halves = _halves_of_groups(sums, halves_of, everyone, max(limit, 1))
-    found = _judge(halves, entries, limit, window)
+    found = _judge(halves, halves.overlap(max(entries, 1)), limit)
     if not jackknife or found.status != "ok":
         return found
-    replicates = [
-        _fit(_halves_of_groups(sums, halves_of, np.arange(groups) != group, found.window).variances, found.window)
+    leading = np.linalg.eigh(sums.covariance(everyone))[1][:, ::-1][:, :_LAG_COORDINATES]
+    sums = sums.project(leading)
+    parts = [
+        _halves_of_groups(sums, halves_of, np.arange(groups) != group, found.window).variances
         for group in range(groups)
     ]
-    return _with_replicates(found, replicates)
+    return replace(found, curves=np.stack(parts))
 
 
 def noise_reduced(eigenvalues: FloatArray, documents: int) -> FloatArray:
@@ -220,14 +241,12 @@ def _limit(documents: int) -> int:
     return min(FIT_RANKS, documents // 2 - 2)
 
 
-def _judge(halves: Halves, entries: int, limit: int, window: int | None) -> Resolved:
-    overlap = halves.overlap(max(entries, 1))
+def _judge(halves: Halves, overlap: FloatArray, limit: int) -> Resolved:
     variances = halves.variances
     if not variances[0] > 0:
         return Resolved(np.nan, np.nan, np.nan, 0, "no fluctuation", halves, overlap)
     below = np.flatnonzero(~((overlap >= MIN_OVERLAP) & (variances > 0)))
-    agreed = int(below[0]) if below.size else overlap.size
-    agreed = max(0, min(agreed, limit, agreed if window is None else window))
+    agreed = max(0, min(int(below[0]) if below.size else overlap.size, limit))
     if agreed < MIN_POINTS:
         return Resolved(np.nan, np.nan, np.nan, agreed, "unresolved", halves, overlap)
     beta, curvature = _fit(variances, agreed)
@@ -239,13 +258,6 @@ def _judge(halves: Halves, entries: int, limit: int, window: int | None) -> Reso
 def _fit(variances: FloatArray, window: int) -> tuple[float, float]:
     fit = fit_decay(variances[:window], ranks=window, relative_floor=0.0)
     return fit.beta, fit.curvature
-
-
-def _with_replicates(found: Resolved, replicates: list[tuple[float, float]]) -> Resolved:
-    values = np.array(replicates)
-    return Resolved(
-        found.beta, found.t_spec, found.curvature, found.window, found.status, found.halves, found.overlap, values
-    )
 
 
 def _halves_of_points(points: FloatArray, halves: BoolArray, used: BoolArray, count: int) -> Halves:
