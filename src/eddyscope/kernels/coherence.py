@@ -68,6 +68,8 @@ def cross_coherence(dense: FloatArray, transform: ComplexArray, causal: bool) ->
         own_power = (np.abs(own) ** 2).mean(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             gamma[first:stop, :reach] = numerator / np.sqrt(own_power[:, None] * power)
+    beyond = np.abs(gamma) > 1  # by rounding
+    gamma[beyond] /= np.abs(gamma[beyond])
     if causal:
         gamma[np.triu_indices(queries, 1)] = np.nan
     return gamma
