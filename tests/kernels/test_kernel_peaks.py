@@ -64,6 +64,18 @@ def test_a_shoulder_is_none():
     assert (peak.status, peak.counts) == ("shoulder", False)
 
 
+def test_two_flattened_maxima_do_not_share_one_of_the_spectrum():
+    steps = np.zeros(26)
+    steps[10:] += 0.5  # rises in steps, so that flattening makes a maximum of each
+    steps[12] += 0.3
+    steps[10] += 0.12
+    spectrum = np.exp(steps + 0.15 * np.arange(26))
+    assert np.flatnonzero(np.diff(np.sign(np.diff(spectrum))) < 0).tolist() == [11]  # one maximum, at 12
+    peaks = find_peaks(spectrum, SCALES, spectrum)
+    assert [p.status for p in peaks if p.counts] == ["untested"]
+    assert sum(p.index == 12 and p.prominence > 0.05 for p in peaks) == 2
+
+
 def test_a_low_hill_is_weak():
     spectrum = spectrum_of(hill(1.5, 0.045, 0.2))
     assert [p.status for p in find_peaks(spectrum, SCALES, spectrum)] == ["weak"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,7 @@ def find_peaks(
         at = np.array([index, bases["left_bases"][number], bases["right_bases"][number]])
         error = np.nan if replicates is None else _prominence_error(flatten(replicates, scales)[:, at])
         peaks.append(_judge(spectrum, scales, other_edges, int(index), float(bases["prominences"][number]), error))
-    return _order(_mark_harmonics(peaks, harmonic_step))
+    return _order(_mark_harmonics(_one_for_each_maximum(peaks), harmonic_step))
 
 
 def _prominence_error(points: FloatArray) -> float:
@@ -151,6 +151,15 @@ def _refine(spectrum: FloatArray, scales: FloatArray, index: int) -> float:
     return float(np.exp(x[1] + (above * rise - below * fall) / (2 * (rise + fall))))
 
 
+def _one_for_each_maximum(peaks: list[Peak]) -> list[Peak]:
+    """Of flattened maxima that share a maximum of the spectrum, the most prominent stands for it."""
+    best: dict[int, Peak] = {}
+    for peak in peaks:
+        if peak.status != "shoulder" and peak.prominence > getattr(best.get(peak.index), "prominence", 0.0):
+            best[peak.index] = peak
+    return [p if best.get(p.index) is p else replace(p, status="shoulder") for p in peaks]
+
+
 def _mark_harmonics(peaks: list[Peak], step: float) -> list[Peak]:
     """Peaks at 1/2, 1/3, ... of the wavelength of a stronger counting peak are its harmonics."""
     marked = []
@@ -162,7 +171,7 @@ def _mark_harmonics(peaks: list[Peak], step: float) -> list[Peak]:
             stronger = other.counts and _weight(other) > _weight(peak)
             if peak.counts and stronger and whole >= 2 and 1 / step <= ratio / whole <= step:
                 status = "harmonic"
-        marked.append(Peak(peak.scale, peak.index, peak.energy, peak.prominence, peak.standard_error, status))
+        marked.append(replace(peak, status=status))
     return marked
 
 
