@@ -1,7 +1,8 @@
 """The GPT family of the published study: to load, to train, and the trained weights that come with the package.
 
 ``load("base")`` gives a bundled model, ``names()`` lists them, ``untrained(config, seed)`` builds the untrained twin of
-an architecture, ``train(...)`` trains one. Torch is imported on the first use of a name that needs it.
+an architecture, ``untrained_twin(model, seed)`` that of any loaded model, ``train(...)`` trains one. Torch is imported
+on the first use of a name that needs it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from eddyscope.models.gpt import GPT, CausalSelfAttention
     from eddyscope.models.sampling import sample
     from eddyscope.models.training import PAPER, PAPER_SIZES, Progress, Recipe, evaluate, evaluation_windows, train
+    from eddyscope.models.twin import untrained_twin
 
 _LAZY = {
     "load": "bundle",
@@ -37,6 +39,7 @@ _LAZY = {
     "evaluate": "training",
     "evaluation_windows": "training",
     "train": "training",
+    "untrained_twin": "twin",
 }
 
 __all__ = [
@@ -63,6 +66,7 @@ __all__ = [
     "save_model",
     "train",
     "untrained",
+    "untrained_twin",
 ]
 
 
