@@ -81,3 +81,19 @@ def with_spectrum(eigenvalues: Array, documents: int, length: int, seed: int = 0
     mean = visible / visible.sum(axis=-1, keepdims=True)
     scale = 0.9 * (mean[visible > 0].min() / np.abs(field).max())
     return mean + scale * field.reshape(documents, length, length), scale**2
+
+
+def impulse(documents: int, length: int, seed: int = 0, noise: float = 0.05) -> Array:
+    """Causal attention of which each document gives another share to the query itself, at lag 0."""
+    rng = np.random.default_rng(seed)
+    height = 3.0 + 1.5 * rng.normal(size=(documents, 1, 1))
+    jitter = noise * rng.normal(size=(documents, length, length))
+    return softmax_rows(recency(length, 60.0) + height * (distances(length) == 0) + jitter)
+
+
+def add_sink(attention: Array, share: float | Array) -> Array:
+    """The same attention beside a sink on the first key that takes ``share``, (document, query) or one for all."""
+    taken = np.broadcast_to(share, attention.shape[:-1])[..., None]
+    mixed = (1 - taken) * attention
+    mixed[..., :1] += taken
+    return mixed
