@@ -88,3 +88,14 @@ def test_closer_the_wavelet_sees_the_same_noise():
 
 def test_without_energy_it_is_nan_without_a_warning():
     assert np.isnan(cross_coherence(np.zeros((4, L, L)), key_transform(L, 3.0, 6.0), True)).all()
+
+
+def test_keys_where_only_the_wavelet_leaks_have_no_coherence():
+    """Attention that dies off with distance left far keys with the loud keys' own coherence, about 0.7."""
+    rng = np.random.default_rng(3)
+    lag = np.arange(64)[:, None] - np.arange(64)[None, :]
+    field = rng.normal(size=(60, 64, 64)) * np.exp(-np.maximum(lag, 0) * 1.0) * (lag >= 0)
+    gamma = cross_coherence(field.astype(np.float32), key_transform(64, 2.55, 6.0), causal=True)
+    far = np.abs(gamma[(lag > 40)])
+    assert np.isnan(far).all()
+    assert np.isfinite(gamma[(lag >= 0) & (lag < 8)]).all()

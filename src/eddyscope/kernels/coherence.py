@@ -15,6 +15,10 @@ ComplexArray = NDArray[np.complexfloating[Any, Any]]
 #: Queries of a causal field transformed together; keys beyond the last of them need no arithmetic.
 _ROWS_TOGETHER = 32
 
+#: Power below this share of the row's largest is what the wavelet's tails (1e-9 of its peak, since it is cut at zero
+#: frequency) and single precision carry over from the loud keys: its coherence is the loud keys' own.
+LEAKAGE = 1e-12
+
 
 def key_transform(keys: int, scale: float, omega0: float, length: int | None = None) -> ComplexArray:
     """Matrix of the transform along the key axis, zero beyond both ends, shape (position, key)."""
@@ -39,7 +43,7 @@ def cross_coherence(dense: FloatArray, transform: ComplexArray, causal: bool) ->
     Returns
     -------
     complex array, shape (query, key)
-        NaN where the query may not see the key, or where there is no energy.
+        NaN where the query may not see the key, and where the power is below ``LEAKAGE`` of the row's largest.
 
     Notes
     -----
@@ -66,9 +70,10 @@ def cross_coherence(dense: FloatArray, transform: ComplexArray, causal: bool) ->
             power += np.einsum("sij,sij->ij", coefficient, coefficient)
         power /= documents
         own_power = (np.abs(own) ** 2).mean(axis=0)
+        power[power <= LEAKAGE * power.max(axis=1, keepdims=True)] = np.nan
         with np.errstate(divide="ignore", invalid="ignore"):
             gamma[first:stop, :reach] = numerator / np.sqrt(own_power[:, None] * power)
-    beyond = np.abs(gamma) > 1  # by rounding
+    beyond = np.abs(gamma) > 1  # by rounding; NaN compares false
     gamma[beyond] /= np.abs(gamma[beyond])
     if causal:
         gamma[np.triu_indices(queries, 1)] = np.nan
