@@ -3,7 +3,7 @@ import pytest
 from numpy.fft import fft, fftfreq, ifft
 
 from eddyscope.kernels import coherence as coherence_module
-from eddyscope.kernels.coherence import cross_coherence, key_transform
+from eddyscope.kernels.coherence import cross_coherence, key_transform, leakage_share
 
 L = 40
 
@@ -90,12 +90,14 @@ def test_without_energy_it_is_nan_without_a_warning():
     assert np.isnan(cross_coherence(np.zeros((4, L, L)), key_transform(L, 3.0, 6.0), True)).all()
 
 
-def test_keys_where_only_the_wavelet_leaks_have_no_coherence():
-    """Attention that dies off with distance left far keys with the loud keys' own coherence, about 0.7."""
-    rng = np.random.default_rng(3)
+def test_far_from_loud_keys_the_power_is_the_tail_of_the_wavelet():
     lag = np.arange(64)[:, None] - np.arange(64)[None, :]
-    field = rng.normal(size=(60, 64, 64)) * np.exp(-np.maximum(lag, 0) * 1.0) * (lag >= 0)
-    gamma = cross_coherence(field.astype(np.float32), key_transform(64, 2.55, 6.0), causal=True)
-    far = np.abs(gamma[(lag > 40)])
-    assert np.isnan(far).all()
-    assert np.isfinite(gamma[(lag >= 0) & (lag < 8)]).all()
+    energy = np.where(lag >= 0, np.exp(-2.0 * np.maximum(lag, 0)), 0.0)
+    share = leakage_share(energy, key_transform(64, 2.55, 6.0), 2.55)
+    assert share[lag > 40].min() > 0.99
+    assert share[(lag >= 0) & (lag < 4)].max() < 0.01
+
+
+def test_a_field_as_loud_everywhere_leaks_less_than_a_percent():
+    share = leakage_share(np.ones((64, 64)), key_transform(64, 4.0, 6.0), 4.0)
+    assert share.max() < 0.01

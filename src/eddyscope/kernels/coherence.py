@@ -12,17 +12,43 @@ from eddyscope.kernels.morlet import transform_matrix
 FloatArray = NDArray[np.floating[Any]]
 ComplexArray = NDArray[np.complexfloating[Any, Any]]
 
+#: Half width, in scales, of the part of the wavelet that counts as its own neighbourhood.
+_NEIGHBOURHOOD = 5.0
+
 #: Queries of a causal field transformed together; keys beyond the last of them need no arithmetic.
 _ROWS_TOGETHER = 32
-
-#: Power below this share of the row's largest is what the wavelet's tails (1e-9 of its peak, since it is cut at zero
-#: frequency) and single precision carry over from the loud keys: its coherence is the loud keys' own.
-LEAKAGE = 1e-12
 
 
 def key_transform(keys: int, scale: float, omega0: float, length: int | None = None) -> ComplexArray:
     """Matrix of the transform along the key axis, zero beyond both ends, shape (position, key)."""
     return transform_matrix(keys, scale, omega0, "zero", True, length=length or 4 * keys)
+
+
+def leakage_share(energy: FloatArray, transform: ComplexArray, scale: float) -> FloatArray:
+    """Share of the wavelet power at each key that comes from keys farther than five scales.
+
+    The wavelet is cut at Nyquist (at scale 2.55 where it still has 0.13 of its peak) and at frequency zero, so its
+    tails fall only as one over distance. Where attention far away is a millionth of that nearby, they carry the
+    loud keys' pattern there, and a coherence there would be the loud keys' own.
+
+    Parameters
+    ----------
+    energy : array, shape (query, key)
+        Mean squared field over documents.
+    transform : complex array, shape (position, key)
+        From :func:`key_transform`.
+    scale : float
+
+    Returns
+    -------
+    array, shape (query, position)
+        Phases left aside; NaN where there is no power at all.
+    """
+    weight = np.abs(transform) ** 2
+    distance = np.abs(np.arange(weight.shape[0])[:, None] - np.arange(weight.shape[1])[None, :])
+    total = energy @ weight.T
+    far = energy @ np.where(distance > _NEIGHBOURHOOD * scale, weight, 0.0).T
+    return np.asarray(np.divide(far, total, out=np.full_like(total, np.nan), where=total > 0))
 
 
 def cross_coherence(dense: FloatArray, transform: ComplexArray, causal: bool) -> ComplexArray:
@@ -43,7 +69,7 @@ def cross_coherence(dense: FloatArray, transform: ComplexArray, causal: bool) ->
     Returns
     -------
     complex array, shape (query, key)
-        NaN where the query may not see the key, and where the power is below ``LEAKAGE`` of the row's largest.
+        NaN where the query may not see the key, or where there is no energy.
 
     Notes
     -----
@@ -70,10 +96,9 @@ def cross_coherence(dense: FloatArray, transform: ComplexArray, causal: bool) ->
             power += np.einsum("sij,sij->ij", coefficient, coefficient)
         power /= documents
         own_power = (np.abs(own) ** 2).mean(axis=0)
-        power[power <= LEAKAGE * power.max(axis=1, keepdims=True)] = np.nan
         with np.errstate(divide="ignore", invalid="ignore"):
             gamma[first:stop, :reach] = numerator / np.sqrt(own_power[:, None] * power)
-    beyond = np.abs(gamma) > 1  # by rounding; NaN compares false
+    beyond = np.abs(gamma) > 1  # by rounding
     gamma[beyond] /= np.abs(gamma[beyond])
     if causal:
         gamma[np.triu_indices(queries, 1)] = np.nan

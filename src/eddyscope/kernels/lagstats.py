@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eddyscope.kernels.laggroups import LagGroups, lag_groups
+
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
 
@@ -28,6 +30,8 @@ class LagCovariance:
         Mean over documents and rows.
     documents, rows : int
         Sample sizes.
+    groups : LagGroups, or None
+        Products of the fluctuation by group, from which the covariance of any set of groups follows.
 
     Notes
     -----
@@ -41,6 +45,7 @@ class LagCovariance:
     lag_mean: FloatArray
     documents: int
     rows: int
+    groups: LagGroups | None = None
 
     @property
     def total(self) -> FloatArray:
@@ -94,7 +99,7 @@ def lag_covariance(rows: FloatArray, groups: IntArray | None = None) -> LagCovar
     for lag in range(lags):  # one at a time, since that much stays in the cache
         mean[lag] = take_out_mean(rows[lag])
     samples = documents * count
-    without = None
+    without = products = None
     if count == 0:
         undefined = np.full((lags, lags), np.nan)
         return LagCovariance(undefined, undefined, None, np.full(lags, np.nan), documents, count)
@@ -102,31 +107,24 @@ def lag_covariance(rows: FloatArray, groups: IntArray | None = None) -> LagCovar
         flat = rows.reshape(lags, samples)
         fluctuation = flat @ flat.T / samples
     else:
-        fluctuation, without = _by_group(rows, groups)
-    return LagCovariance(mean @ mean.T / count, fluctuation, without, mean.mean(axis=1), documents, count)
+        products = lag_groups(rows, groups)
+        fluctuation, without = _by_group(products)
+    return LagCovariance(mean @ mean.T / count, fluctuation, without, mean.mean(axis=1), documents, count, products)
 
 
-def _by_group(fluctuation: FloatArray, groups: IntArray) -> tuple[FloatArray, FloatArray]:
+def _by_group(groups: LagGroups) -> tuple[FloatArray, FloatArray]:
     """Covariance of all documents, and of all but each group.
 
     Leaving out group g moves the mean field of the others by ``-S_g / (N - n_g)``, S_g the sum of its fluctuations,
     so ``C_(g) = (N C - B_g) / (N - n_g) - <S_g S_g'> / (N - n_g)^2`` with B_g the group's own sum of products.
     """
-    lags, documents, count = fluctuation.shape
-    labels = np.unique(groups)
-    own = np.empty((labels.size, lags, lags))
-    shift = np.empty_like(own)
-    for index, label in enumerate(labels):
-        part = fluctuation[:, groups == label]
-        flat = part.reshape(lags, -1)
-        own[index] = flat @ flat.T / count
-        total = part.sum(axis=1)
-        shift[index] = total @ total.T / count
-    remaining = (documents - np.array([(groups == label).sum() for label in labels]))[:, None, None]
-    everything = own.sum(axis=0)
+    documents = int(groups.counts.sum())
+    remaining = (documents - groups.counts)[:, None, None]
+    everything = groups.products.sum(axis=0)
+    shift = groups.sums @ groups.sums.transpose(0, 2, 1) / groups.rows
     # With one group alone nothing remains: its replicate is undefined and stays NaN.
     with np.errstate(divide="ignore", invalid="ignore"):
-        without = np.where(remaining > 0, (everything - own) / remaining - shift / remaining**2, np.nan)
+        without = np.where(remaining > 0, (everything - groups.products) / remaining - shift / remaining**2, np.nan)
     return everything / documents, without
 
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eddyscope.kernels.coherence import LEAKAGE
-
 FloatArray = NDArray[np.floating[Any]]
 ComplexArray = NDArray[np.complexfloating[Any, Any]]
 
@@ -58,7 +56,7 @@ def pair_statistics(own: ComplexArray, real: FloatArray, imaginary: FloatArray) 
     Returns
     -------
     PairStatistics
-        NaN where there is no energy beside the row's loudest key (``LEAKAGE``); the phase consistency also below two documents.
+        NaN where there is no energy; the phase consistency also below two documents.
     """
     documents = own.shape[0]
     dtype = real.dtype
@@ -81,12 +79,11 @@ def pair_statistics(own: ComplexArray, real: FloatArray, imaginary: FloatArray) 
         across = _over_documents(direction.imag, real) - _over_documents(direction.real, imaginary)
         consistency = (along**2 + across**2 - documents) / (documents * (documents - 1.0))
         energy = own_total * total
-        heard = (energy > 0) & (total > LEAKAGE * total.max(axis=1, keepdims=True))
         return PairStatistics(
-            np.where(heard, numerator / np.sqrt(energy), np.nan),
-            np.where(heard, weighted / energy, np.nan),
-            np.where(heard, consistency, np.nan),
-            np.where(heard & (spread > 0), shared / np.sqrt(np.maximum(spread, 0.0)), np.nan),
+            np.where(energy > 0, numerator / np.sqrt(energy), np.nan),
+            np.where(energy > 0, weighted / energy, np.nan),
+            np.where(energy > 0, consistency, np.nan),
+            np.where(spread > 0, shared / np.sqrt(np.maximum(spread, 0.0)), np.nan),
         )
 
 

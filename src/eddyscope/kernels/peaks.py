@@ -117,7 +117,7 @@ def _judge(
         energy = float(spectrum[index])
         return Peak(float(scales[index]), index, energy, prominence, error, "shoulder")
     top = int(near[np.argmin(np.abs(near - index))])
-    scale = _refine(spectrum, scales, top)
+    scale = refine_peak(spectrum, scales, top)
     energy = float(spectrum[top])
     if prominence < MIN_PROMINENCE or energy < MIN_ENERGY * float(spectrum.max()):
         status = "weak"
@@ -138,7 +138,7 @@ def _appears(spectrum: FloatArray, scales: FloatArray, index: int) -> bool:
     return any(abs(p - index) <= 1 and np.any((np.abs(own - p) <= SHOULDER_STEPS) & strong[own]) for p in flat_peaks)
 
 
-def _refine(spectrum: FloatArray, scales: FloatArray, index: int) -> float:
+def refine_peak(spectrum: FloatArray, scales: FloatArray, index: int) -> float:
     """Vertex of the parabola through three points of log E in log a."""
     if not 0 < index < spectrum.size - 1:
         return float(scales[index])

@@ -7,7 +7,7 @@ import xarray as xr
 
 from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.errors import InputError, UsageError
-from eddyscope.kernels.coherence import cross_coherence, key_transform
+from eddyscope.kernels.coherence import cross_coherence, key_transform, leakage_share
 from eddyscope.kernels.lagstats import take_out_mean
 from eddyscope.lagfield import ComplexArray, LagField
 from eddyscope.schema import attributes
@@ -16,11 +16,17 @@ from eddyscope.study.published import OMEGA0
 #: Within this many scales of the query the same wavelet sees the same noise.
 NEAR_SCALES = 4
 
+#: Leakage above this share of the power could pass for a coherence of 0.1, which is what chance gives at N = 100.
+MAX_LEAKAGE = 0.01
+
 
 def field_coherence(
     field: LagField, scale: float, *, omega0: float = 6.0, of: str = "fluctuation", length: int | None = None
 ) -> ComplexArray:
-    """Complex coherence of one head's field, shape (query, key), NaN for keys the query may not see.
+    """Complex coherence of one head's field, shape (query, key).
+
+    NaN for keys the query may not see and, of the fluctuation, for keys where more than 1 % of the power is the
+    wavelet's tail over louder keys. The raw field is left as the published script gives it.
 
     Raises
     ------
@@ -39,7 +45,12 @@ def field_coherence(
         dense = dense.astype(np.float32)
     if of == "fluctuation":
         take_out_mean(dense)
-    return cross_coherence(dense, key_transform(geometry.keys, scale, omega0, length), field.causal)
+    transform = key_transform(geometry.keys, scale, omega0, length)
+    gamma = cross_coherence(dense, transform, field.causal)
+    if of == "fluctuation":
+        energy = np.einsum("sik,sik->ik", dense, dense).astype(np.float64) / dense.shape[0]
+        gamma[leakage_share(energy, transform, scale) > MAX_LEAKAGE] = np.nan
+    return gamma
 
 
 def coherence(
