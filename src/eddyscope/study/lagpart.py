@@ -36,32 +36,38 @@ def budget_variables(energy: FloatArray, rows: LagRows, lags: IntArray) -> Varia
     """
     count = rows.octaves
     first, last = octave_first(count), octave_last(count, rows.distances)
-    causal = bool(rows.lags.min() >= 0)
-    dims, share, density = _budget(energy, rows, count, causal)
-    at_distance = np.bincount(rows.distance, weights=energy, minlength=rows.distances)
-    total = float(at_distance.sum())
-    cumulative = np.cumsum(at_distance)
-    found = total > 0
-    far = rows.reach / 2
+    dims, share, density = octave_budget(energy, rows)
+    near, far, median = budget_scalars(energy, rows)
     variables: Variables = {
         "octave": (("octave",), first),
         "octave_last": (("octave",), last),
         "octave_share": (dims, share),
         "octave_density": (dims, density),
         "lag_energy": (("lag",), on_axis(energy, rows.lags, lags)),
-        "median_lag": ((), float(np.argmax(cumulative >= total / 2)) if found else np.nan),
-        "near_share": ((), float(at_distance[:NEAR].sum() / total) if found else np.nan),
-        "far_share": ((), float(at_distance[np.arange(rows.distances) >= far].sum() / total) if found else np.nan),
+        "median_lag": ((), median),
+        "near_share": ((), near),
+        "far_share": ((), far),
     }
-    if not causal:
+    if len(dims) > 1:
         variables["side"] = (("side",), np.array(SIDES, dtype=object))
     return variables
 
 
-def _budget(
-    energy: FloatArray, rows: LagRows, count: int, causal: bool
-) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
-    if causal:
+def budget_scalars(energy: FloatArray, rows: LagRows) -> tuple[float, float, float]:
+    """Near share, far share and median lag of the energy at each lag of the rows; NaN without energy."""
+    at_distance = np.bincount(rows.distance, weights=energy, minlength=rows.distances)
+    total = float(at_distance.sum())
+    if not total > 0:
+        return float("nan"), float("nan"), float("nan")
+    far = np.arange(rows.distances) >= rows.reach / 2
+    median = int(np.argmax(np.cumsum(at_distance) >= total / 2))
+    return float(at_distance[:NEAR].sum() / total), float(at_distance[far].sum() / total), float(median)
+
+
+def octave_budget(energy: FloatArray, rows: LagRows) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
+    """Dimensions, share and density of the octaves; of a two-sided field for each side."""
+    count = rows.octaves
+    if rows.lags.min() >= 0:
         share, density = energy_budget(energy, rows.distance, count)
         return ("octave",), share, density
     # Lag 0 belongs to both sides, half each; both sides together add up to 1.

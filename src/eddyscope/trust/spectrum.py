@@ -83,7 +83,7 @@ def part_measures(gram: FloatArray, index: IntArray, floor: float | None = None)
     array, shape (measure,)
     """
     part = subgram(gram, index)
-    return spectrum_measures(_eigenvalues(part), participation_ratio(part), floor)
+    return spectrum_measures(sample_eigenvalues(part), participation_ratio(part), floor)
 
 
 def spectrum_replicates(gram: FloatArray, groups: IntArray, floor: float | None = None) -> FloatArray:
@@ -109,7 +109,7 @@ def spectrum_replicates(gram: FloatArray, groups: IntArray, floor: float | None 
     kept = [np.flatnonzero(groups != group) for group in np.unique(groups)]
     if gram.shape[0] <= FULL_SCORES:
         return np.stack([part_measures(gram, index, floor) for index in kept])
-    points, everything = coordinates(gram), _eigenvalues(gram)
+    points, everything = coordinates(gram), sample_eigenvalues(gram)
     tail = everything[LEADING_SCORES:]
     rows = []
     for index in kept:
@@ -137,16 +137,25 @@ def spectrum_intervals(gram: FloatArray, groups: IntArray, floor: float | None =
     dict of str to Interval
         The measures of :data:`SCALES`, and ``t_spec_published`` as the inverse of ``beta_published``.
     """
-    full = spectrum_measures(_eigenvalues(gram), participation_ratio(gram), floor)
+    full = spectrum_measures(sample_eigenvalues(gram), participation_ratio(gram), floor)
     return named_intervals(full, spectrum_replicates(gram, groups, floor))
 
 
 def lag_measures(covariance: FloatArray) -> FloatArray:
-    """Measures of the lag POD from the fluctuation's lag covariance, shape (measure,).
+    """Measures of the lag POD from the fluctuation's lag covariance, shape (measure,)."""
+    return lag_spectrum_measures(lag_spectrum(covariance))
+
+
+def lag_spectrum(covariance: FloatArray) -> FloatArray:
+    """Eigenvalues of a lag covariance, descending, never negative, shape (lag,)."""
+    return np.asarray(np.maximum(np.linalg.eigvalsh(covariance)[::-1], 0.0))
+
+
+def lag_spectrum_measures(values: FloatArray) -> FloatArray:
+    """Measures of the lag POD from its eigenvalues, shape (measure,).
 
     The participation ratio is the plug-in ``(sum lambda)^2 / sum lambda^2``: samples are many against lags.
     """
-    values = np.maximum(np.linalg.eigvalsh(covariance)[::-1], 0.0)
     squares = float((values**2).sum())
     ratio = float(values.sum()) ** 2 / squares if squares > 0 else float("nan")
     return spectrum_measures(values, ratio)
@@ -166,6 +175,6 @@ def named_intervals(full: FloatArray, replicates: FloatArray) -> dict[str, Inter
     return found
 
 
-def _eigenvalues(gram: FloatArray) -> FloatArray:
-    """Descending, N - 1 of them, never negative."""
+def sample_eigenvalues(gram: FloatArray) -> FloatArray:
+    """Eigenvalues of a snapshot Gram: descending, N - 1 of them, never negative."""
     return np.asarray(np.maximum(np.linalg.eigvalsh(gram)[::-1][: max(1, gram.shape[0] - 1)], 0.0))
