@@ -207,6 +207,12 @@ def test_scores_may_be_negative_and_attention_may_not():
     assert AttentionEnsemble.from_arrays(attention, unnormalised=True).count == N
 
 
+def test_rounding_below_0_and_above_the_diagonal_is_none_of_these():
+    attention = stacked(CAUSAL)
+    attention[0, 0, 3, 4] = -1e-9
+    assert AttentionEnsemble.from_arrays(attention).count == N
+
+
 @pytest.mark.parametrize("unnormalised", [False, True])
 def test_mass_above_the_diagonal_of_a_causal_field_is_refused(unnormalised):
     with pytest.raises(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: Largest deviation of a row sum from 1, for single precision and for half precision.
 ROW_TOLERANCE = 1e-3
 ROW_TOLERANCE_HALF = 1e-2
+#: What an entry that should be 0 may hold.
+ROUNDING = 1e-6
 
 _LAYOUT = (
     "(documents, layers, L, L), (documents, layers, heads, L, L), or a mapping from layer name to "
@@ -328,7 +330,7 @@ def _check_field(name: str, array: FloatArray, causal: bool, unnormalised: bool,
     if causal:
         above = np.triu(np.ones(array.shape[-2:], dtype=bool), 1)
         largest = float(np.abs(array[..., above]).max(initial=0.0))
-        if largest > 1e-6:
+        if largest > ROUNDING:
             raise InputError(
                 f"Layer '{name}' has attention above the diagonal (largest {largest:.3g}), so it is not causal.",
                 "Pass causal=False (--two-sided), or check that the causal mask was applied.",
@@ -337,7 +339,7 @@ def _check_field(name: str, array: FloatArray, causal: bool, unnormalised: bool,
         return
     remedy = "Pass attention after the softmax, or unnormalised=True (--unnormalised) to analyse scores as they are."
     lowest = float(array.min())
-    if lowest < 0:
+    if lowest < -ROUNDING:
         raise InputError(f"Layer '{name}' has negative weights (lowest {lowest:.3g}).", remedy)
     deviation = np.abs(array.sum(axis=-1, dtype=np.float64) - 1)
     if float(deviation.max()) > tolerance:
