@@ -126,7 +126,7 @@ REFUSED = [
         ["--preset", "published", "--omega0", "7"],
         "--omega0 cannot be given with --preset published, which fixes it to 5.0",
     ),
-    (["--preset", "published", "--max-lag", "8"], "--max-lag cannot be given with --preset published"),
+    (["--preset", "published", "--max-lag", "8"], "preset='published' fixes max_lag to None, got 8."),
     (["--tolerances", "2"], "tolerances must lie between 0 and 1"),
 ]
 

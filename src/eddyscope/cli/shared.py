@@ -18,10 +18,21 @@ from typing import Annotated, Any
 import typer
 
 from eddyscope.errors import UsageError
-from eddyscope.study.options import EDGES, LAGS, PRESETS, SELECTS, SINKS, WINDOWS, Options, make_options
+from eddyscope.study.options import (
+    EDGES,
+    LAGS,
+    PRESETS,
+    SELECTS,
+    SINKS,
+    WINDOWS,
+    Options,
+    make_options,
+    refuse_overridden,
+)
 
 ANALYSIS = "Analysis"
 OUTPUT = "Output"
+_SINKS = "|".join((*SINKS, "first=K"))
 TOLERANCES = ",".join(map(str, Options.tolerances))
 
 
@@ -87,8 +98,10 @@ def analysis_options(
             show_default="reflect for causal, zero for two-sided attention",
         ),
     ] = Options.edges,
-    sink: Annotated[str, _option("The first key in statistics along the lag.", metavar="|".join(SINKS))] = Options.sink,
-    sink_pod: Annotated[str, _option("The first key in the field POD.", metavar="|".join(SINKS))] = Options.sink_pod,
+    sink: Annotated[
+        str, _option("The first key (or K of them) in statistics along the lag.", metavar=_SINKS)
+    ] = Options.sink,
+    sink_pod: Annotated[str, _option("The same in the field POD.", metavar=_SINKS)] = Options.sink_pod,
     min_query: Annotated[
         int | None,
         _option(
@@ -134,22 +147,9 @@ def analysis_options(
         "intervals": intervals,
         "seed": seed,
     }
-    _refuse_overridden(given)
+    refuse_overridden(given)
+    make_options(**given)  # here, so that a long capture does not end in an option that cannot be
     return given
-
-
-def _refuse_overridden(given: dict[str, Any]) -> None:
-    """Check the options, and refuse those that the preset would silently change."""
-    made = make_options(**dict(given))
-    if given["preset"] is None:
-        return
-    plain, used = make_options(), made.as_dict()
-    for name, value in given.items():
-        if value != plain.as_dict()[name] and value != used[name]:
-            raise UsageError(
-                f"{flag(name)} cannot be given with --preset {given['preset']}, which fixes it to {used[name]}.",
-                "Leave one of them out.",
-            )
 
 
 @dataclass(frozen=True)
