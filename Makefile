@@ -29,7 +29,7 @@ demo: $(VENV)/.installed-hf ## Read English prose with a real model (MiniLM) and
 	model=$$($(BIN)/python -c '$(MINILM)') && \
 	echo "eddyscope run $$model --text build/topics --out $$out" && \
 	$(BIN)/eddyscope run "$$model" --text build/topics --out "$$out" && \
-	echo "The study is in $(CURDIR)/$$out: start with summary.csv and figures/."
+	echo "Full path: $(CURDIR)/$$out"
 
 test: $(VENV)/.installed-dev ## Run the fast tests (under 5 minutes)
 	OMP_NUM_THREADS=1 $(PYTEST) -m "not slow" -n $(WORKERS) --dist loadfile
