@@ -68,11 +68,15 @@ def take_out_mean(snapshots: FloatArray) -> FloatArray:
 
     Notes
     -----
-    The first document is taken off before the mean is: the mean of equal numbers is not always that number in floating
-    point, and where all documents are equal u must be exactly zero, not rounding with a spectrum of its own.
+    The mean of equal numbers is not always that number in floating point, and where all documents are equal u must be
+    exactly zero, not rounding with a spectrum of its own. So the first document is taken off before the mean is; where
+    no entry of the first equals that of the last, no entry is equal in all, and this pass is saved.
     """
     first = snapshots[0].copy()
-    snapshots -= first
+    if not (first == snapshots[-1]).any():
+        first[...] = 0
+    else:
+        snapshots -= first
     shift = snapshots.mean(axis=0, dtype=np.float64).astype(snapshots.dtype)
     snapshots -= shift
     return np.asarray(first + shift)
