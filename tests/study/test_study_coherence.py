@@ -32,7 +32,7 @@ def test_it_is_labelled_and_equals_the_kernel(made, of):
 
 def test_the_study_holds_it_for_its_first_band_alone(made):
     _, ensemble, _ = made
-    data = es.analyze(ensemble, select=[3.0, 5.0]).layer(0)
+    data = es.analyze(ensemble, select=[3.0, 5.0], intervals=False).layer(0)
     expected = es.coherence(ensemble, 0, 3.0)
     for name in ("coherence", "coherence_phase"):
         np.testing.assert_allclose(data[name][0], expected[name][0], atol=1e-6)
@@ -42,7 +42,7 @@ def test_the_study_holds_it_for_its_first_band_alone(made):
 
 def test_of_an_octave_it_is_taken_at_the_scale_whose_wavelength_is_the_octaves_distance(made):
     _, ensemble, _ = made
-    data = es.analyze(ensemble, select="octaves").layer(0)
+    data = es.analyze(ensemble, select="octaves", intervals=False).layer(0)
     wanted = np.abs(np.log(data["wavelength"] / max(float(data["dominant_lag"][0]), 1))).values.argmin()
     assert float(data["coherence_scale"][0]) == float(data["scale"][wanted])
 

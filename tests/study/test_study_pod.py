@@ -22,7 +22,7 @@ def made(causal=True, each=False):
 
 @cache
 def study_of(causal=True, window="band", each=False):
-    return es.analyze(made(causal, each)[1], select=[2.6, 4.0, 7.0], window=window, modes=6)
+    return es.analyze(made(causal, each)[1], select=[2.6, 4.0, 7.0], window=window, modes=6, intervals=False)
 
 
 def windowed(attention, data, band=None):
@@ -66,7 +66,7 @@ def test_profiles_are_means_of_modes_over_the_queries_that_have_the_lag():
     for lag in (0, 7, 30):
         diagonal = np.diagonal(mode, -lag)
         assert float(data["field_mode_profile"].sel(mode=2, lag=lag)) == pytest.approx(np.nanmean(diagonal))
-    late = es.analyze(made()[1], min_query=30, select=[4.0]).layer(0)
+    late = es.analyze(made()[1], min_query=30, select=[4.0], intervals=False).layer(0)
     assert np.isfinite(late["mode_profile"]).all()  # every lag has a query from 30 on
     assert float(late["field_mode_profile"].sel(mode=1, lag=3)) == pytest.approx(
         np.nanmean(np.diagonal(late["field_modes"].values[0], -3))
@@ -76,7 +76,7 @@ def test_profiles_are_means_of_modes_over_the_queries_that_have_the_lag():
 @pytest.mark.parametrize("causal", [True, False])
 def test_lag_pod_is_the_analysis_of_all_full_rows(causal):
     attention, ensemble = made(causal)
-    data = es.analyze(ensemble, sink="keep").layer(0)
+    data = es.analyze(ensemble, sink="keep", intervals=False).layer(0)
     h = L // 2 if causal else L // 4
     lags = np.arange(h) if causal else np.arange(-h, h + 1)
     queries = np.arange(h, L) if causal else np.arange(h, L - h)
@@ -96,7 +96,9 @@ def test_lag_pod_is_the_analysis_of_all_full_rows(causal):
 
 def test_a_rank_2_ensemble_has_exactly_two_modes_with_their_eigenvalues():
     attention, factor = planted.with_spectrum(np.array([2.0, 0.5]), 20, 24)
-    data = es.analyze(es.AttentionEnsemble.from_arrays(attention[:, None]), min_query=0).layer(0)
+    ensemble = es.AttentionEnsemble.from_arrays(attention[:, None])
+    study = es.analyze(ensemble, min_query=0, intervals=False)
+    data = study.layer(0)
     np.testing.assert_allclose(data["field_eigenvalues"][:2] / factor, [2, 0.5], rtol=1e-9)
     assert not data["field_eigenvalues"][2:].values.any()
     assert np.isnan(data["field_modes"][2:]).all()
@@ -105,8 +107,6 @@ def test_a_rank_2_ensemble_has_exactly_two_modes_with_their_eigenvalues():
     assert float(data["field_first_mode_energy"]) == pytest.approx(0.8)
     assert data["field_effective_rank"].values.tolist() == [2, 2, 2]
     for rank, error in ((0, 2.5), (1, 0.5), (2, 0.0)):
-        study = es.analyze(es.AttentionEnsemble.from_arrays(attention[:, None]), min_query=0)
-        ensemble = es.AttentionEnsemble.from_arrays(attention[:, None])
         rebuilt = np.nan_to_num(es.reconstruct(study, ensemble, 0, rank).values)
         assert ((rebuilt - attention) ** 2).sum() / 20 / factor == pytest.approx(error, abs=1e-9)
 
@@ -168,7 +168,7 @@ def test_a_reconstruction_is_the_mean_plus_coefficients_times_modes():
 
 def test_a_reconstruction_of_one_head_of_masked_attention_and_of_near_lags():
     attention, ensemble = made(each=True)
-    study = es.analyze(ensemble, sink_pod="mask", max_lag=10, modes=2)
+    study = es.analyze(ensemble, sink_pod="mask", max_lag=10, modes=2, intervals=False)
     data = study.layer(0, head=1)
     rebuilt = es.reconstruct(study, ensemble, 0, N - 1, head=1)
     masked = attention[:, 1].copy()
@@ -187,7 +187,7 @@ def test_the_gram_is_made_anew_where_a_study_does_not_keep_it(monkeypatch):
     _, ensemble = made()
     kept = study_of()
     monkeypatch.setattr("eddyscope.study.layer.KEPT_GRAM", 0)
-    study = es.analyze(ensemble, select=[2.6, 4.0, 7.0], modes=6)
+    study = es.analyze(ensemble, select=[2.6, 4.0, 7.0], modes=6, intervals=False)
     assert "gram" not in study.packed(0)
     for band in (None, 1):
         np.testing.assert_allclose(
