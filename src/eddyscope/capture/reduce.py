@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,6 @@ class LayerStore:
         self.first_key: FloatArray = np.empty((documents, kept, geometry.queries), dtype=np.float32)
         self.row_sum: FloatArray = np.empty((documents, kept, geometry.queries), dtype=np.float32)
         self.bad: BoolArray = np.zeros(documents, dtype=bool)
-        self._index: dict[int, Tensor] = {}  # by the number of keys of the maps
 
     def take(self, weights: Tensor, documents: IntArray) -> None:
         """Reduce weights of shape (document, head, query, key) into the rows of these documents.
@@ -82,13 +82,17 @@ class LayerStore:
         """Cut the kept entries out of maps of shape (document, head, query, key), where they are."""
         keys = maps.shape[-1]
         flat = maps.flatten(2)
-        if keys not in self._index:
-            index = self.geometry.entry_query * keys + self.geometry.entry_key
-            self._index[keys] = torch.from_numpy(index).to(maps.device)
+        index = _flat_index(self.geometry, keys, maps.device)
         if maps.device.type == "cpu":
             # NumPy's take is some 30 times faster than index_select along the last axis on the CPU.
-            return np.take(flat.numpy(), self._index[keys].numpy(), axis=2)
-        return np.asarray(flat.index_select(2, self._index[keys]).cpu().numpy())
+            return np.take(flat.numpy(), index.numpy(), axis=2)
+        return np.asarray(flat.index_select(2, index).cpu().numpy())
+
+
+@lru_cache(maxsize=4)
+def _flat_index(geometry: LagGeometry, keys: int, device: torch.device) -> Tensor:
+    """Index of the packed entries in a flattened map with this many keys, on the device; layers share it."""
+    return torch.from_numpy(geometry.entry_query * keys + geometry.entry_key).to(device)
 
 
 def weights_of(name: str, site: Site, weights: Any) -> Tensor:

@@ -33,7 +33,7 @@ from eddyscope.errors import CaptureError, EddyscopeError, EddyscopeWarning, Inp
 from eddyscope.lagfield import IntArray, LagField, LagGeometry
 
 #: Tokens that the probe reads: enough for the checks, and cheap beside the capture.
-CHECK_TOKENS = 256
+CHECK_TOKENS = 32
 #: Tokens that it reads when no checks are wanted, to find out which layers show what.
 LOOK_TOKENS = 8
 
