@@ -155,8 +155,8 @@ import eddyscope as es
 
 study = es.open_study("out")              # the folder of a run, or a study.zarr
 study.summary()                           # pandas
-study.layer(3)                            # xarray.Dataset of one layer, maps expanded to (query, key)
-study.layer("model.layers.3.self_attn")   # the same by name; head=5 for one head where each was kept
+study.layer(0)                            # xarray.Dataset of one layer, maps expanded to (query, key)
+study.layer("model.layers.0.self_attn")   # the same by name; head=5 for one head where each was kept
 study.data                                # xarray.DataTree, one node for each layer, maps packed by lag
 study.documents                           # what the model read: token ids, spans, texts, source blocks
 study.provenance                          # how it came about

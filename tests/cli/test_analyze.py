@@ -37,9 +37,9 @@ SAME = [
 def test_the_command_line_equals_the_python(
     typed: Run, arrays: Path, tmp_path: Path, line: str, options: dict[str, Any]
 ) -> None:
-    done = typed("analyze", arrays, "--out", tmp_path / "out", "--no-figures", "--quiet", *line.split())
+    done = typed("analyze", arrays, "--layers", 0, "--out", tmp_path / "out", "--no-figures", "-q", *line.split())
     assert (done.status, done.out, done.err) == (0, "", "")
-    expected = es.analyze(es.AttentionEnsemble.from_arrays(read_arrays(arrays)), **options)
+    expected = es.analyze(es.AttentionEnsemble.from_arrays(read_arrays(arrays)).select_layers([0]), **options)
     found = es.open_study(tmp_path / "out")
     xr.testing.assert_identical(found.data, expected.data)
     assert found.provenance["analysis"] == expected.provenance["analysis"]
@@ -47,8 +47,9 @@ def test_the_command_line_equals_the_python(
 
 
 def test_max_lag_cuts_the_field_too(typed: Run, arrays: Path, tmp_path: Path) -> None:
-    assert typed("analyze", arrays, "--out", tmp_path / "out", "--max-lag", "12", "--no-figures").status == 0
-    ensemble = es.AttentionEnsemble.from_arrays(read_arrays(arrays), max_lag=12)
+    line = ["analyze", arrays, "--layers", "1", "--max-lag", "12", "--no-figures"]
+    assert typed(*line, "--out", tmp_path / "out").status == 0
+    ensemble = es.AttentionEnsemble.from_arrays(read_arrays(arrays), max_lag=12).select_layers([1])
     xr.testing.assert_identical(es.open_study(tmp_path / "out").data, es.analyze(ensemble, max_lag=12).data)
 
 
@@ -124,7 +125,7 @@ REFUSED = [
     (["--lags", "ahead"], "Use it with preset='published' (--preset published)"),
     (
         ["--preset", "published", "--omega0", "7"],
-        "--omega0 cannot be given with --preset published, which fixes it to 5.0",
+        "preset='published' fixes omega0 to 5.0, got 7.0.",
     ),
     (["--preset", "published", "--max-lag", "8"], "preset='published' fixes max_lag to None, got 8."),
     (["--tolerances", "2"], "tolerances must lie between 0 and 1"),

@@ -52,6 +52,44 @@ def test_help_needs_neither_torch_nor_the_analysis() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+WITHOUT_TORCH = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers", "safetensors"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+sys.argv = LINE
+from eddyscope.cli import main
+main()
+"""
+
+
+def without_torch(*line: str) -> subprocess.CompletedProcess[str]:
+    """Type a command line where torch, transformers and safetensors are not installed."""
+    code = WITHOUT_TORCH.replace("LINE", repr(["eddyscope", *line]))
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_arrays_need_no_torch(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", planted.noise(9, 16)[:, None].astype(np.float32))
+    line = ["analyze", str(tmp_path / "a.npy"), "--out", str(tmp_path / "out"), "--no-intervals", "--no-figures"]
+    done = without_torch(*line)
+    assert done.returncode == 0, done.stderr
+    assert "1 layer, 9 documents of 16 tokens" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["./model", "owner/model", "base"])
+def test_a_missing_torch_is_named_with_the_install_line(tmp_path: Path, name: str) -> None:
+    (tmp_path / "book.txt").write_text("words")
+    done = without_torch("run", name, "--text", str(tmp_path / "book.txt"), "--out", str(tmp_path / "out"), "-q")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "needs the package 'torch', which is not installed" in done.stderr.replace("need ", "needs ")
+    assert done.stderr.endswith("Install it with: pip install 'eddyscope[hf]'\n")
+
+
 @pytest.mark.parametrize(
     ("line", "part"),
     [

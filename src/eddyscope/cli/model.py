@@ -67,9 +67,10 @@ def resolve_model(
             raise UsageError(f"'{name}' is a model of eddyscope, to which --gguf-file and --dtype do not apply.")
         return _own_model(name, device)
     from eddyscope.capture import load_model
-    from eddyscope.capture.sources import source_for
 
     model, tokenizer = load_model(name, gguf_file=gguf_file, device=device, dtype=dtype, trust_pickle=trust_pickle)
+    from eddyscope.capture.sources import source_for  # needs torch, the lack of which load_model explains
+
     return Loaded(model, tokenizer, source_for(model).context)
 
 
