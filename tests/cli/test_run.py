@@ -86,7 +86,7 @@ def test_the_stages_are_told(done: tuple[Any, Path], model: Path) -> None:
         "Analysing 2 layers",
         "Writing the results",
     ]
-    assert done[0].out.startswith("tiny: 2 layers, 150 documents of 40 tokens, causal, head mean\n")
+    assert done[0].out.startswith("tiny (GPT2LMHeadModel): 2 layers, 150 documents of 40 tokens, causal, head mean\n")
 
 
 def test_the_record_says_how_the_results_came_about(done: tuple[Any, Path], text: Path) -> None:

@@ -87,7 +87,9 @@ def title(study: Study) -> str:
     name = str(model.get("name", ""))
     if name.count("/") != 1 or name.startswith((".", "~", "/")):  # a folder, not the id of a model on the hub
         name = Path(name).name
-    source = name or model.get("class") or study.provenance.get("file", {}).get("name") or "arrays"
+    kind_of_model = str(model.get("class") or "")
+    source = f"{name} ({kind_of_model})" if name and kind_of_model else name or kind_of_model
+    source = source or study.provenance.get("file", {}).get("name") or "arrays"
     heads = "head mean" if first["heads"] == "mean" else "each head"
     kind = "causal" if first["causal"] else "two-sided"
     layers = f"{len(study.layers)} layers" if len(study.layers) > 1 else "1 layer"
