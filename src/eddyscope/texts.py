@@ -167,7 +167,8 @@ def _exists(path: Path) -> bool:
             return True
     except (OSError, ValueError):  # a text given in place of its path: too long, or with a NUL
         pass
-    shown = str(path) if len(str(path)) <= 80 else str(path)[:77] + "..."
+    # A path is named whole; a text that was given in its place is not.
+    shown = str(path) if len(str(path)) <= 400 else str(path)[:77] + "..."
     raise InputError(
         f"There is no file or folder {shown!r}.", "Give the path of a text file or a folder, or - for standard input."
     )
