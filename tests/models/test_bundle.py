@@ -14,7 +14,7 @@ from eddyscope.errors import InputError
 from eddyscope.models import Corpus, GPTConfig, Recipe, evaluate, evaluation_windows, load, names, read_config, train
 from eddyscope.models.config import BUNDLED as FOLDER
 from eddyscope.models.gpt import GPT
-from eddyscope.models.release import causal_statistics_loss, look_ahead, pack, table
+from eddyscope.models.release import causal_statistics_loss, look_ahead, pack, paired_difference, table
 
 BUNDLED = ["base", "ega-1", "ega-1-causal", "ega-4", "ega-c"]
 
@@ -127,6 +127,16 @@ def test_packing_a_run_measures_what_is_stored(letters: Corpus, tmp_path: Path) 
     assert "commit abc123" in text
     row = table([str(tmp_path / "weights" / "small")], letters).splitlines()[-1]
     assert row.startswith(f"| `ega-1` | {sum(p.numel() for p in stored.parameters()):,} | {loss:.4f} |")
+
+
+def test_the_interval_of_a_difference_is_paired_and_covers_its_groups() -> None:
+    generator = torch.Generator().manual_seed(0)
+    reference = torch.randn(150, generator=generator).double()  # what both models share cancels
+    assert paired_difference(reference + 0.25, reference) == "+0.2500 +- 0.0000"
+    groups = torch.linspace(-1, 1, 15).double()
+    expected = 2.145 * float(groups.std()) / 15**0.5
+    found = paired_difference(reference + groups.repeat_interleave(10), reference)
+    assert found in (f"+0.0000 +- {expected:.4f}", f"-0.0000 +- {expected:.4f}")
 
 
 def test_statistics_up_to_the_key_take_the_look_ahead_away(lively: Callable[..., GPT]) -> None:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from eddyscope.models.config import BUNDLED, names
 from eddyscope.models.corpus import Corpus, find_corpus
 from eddyscope.models.folder import read_config, read_model, save_model, write_whole
 from eddyscope.models.gpt import GPT
-from eddyscope.models.training import evaluate, evaluation_windows
+from eddyscope.models.training import evaluate, evaluation_windows, window_losses
 
 CHECKED_WINDOWS = 16  # windows of the look-ahead measurement
+GROUPS = 15  # of neighbouring windows, for the interval of a difference
+T_QUANTILE = 2.145  # 97.5 % of t with 14 degrees of freedom
 ROUNDING = 1e-3  # changes of logits below this are float32 rounding
 
 CARD = """# {name}
@@ -146,24 +149,35 @@ def causal_statistics_loss(model: GPT, windows: Tensor) -> float:
             gate.causal = value
 
 
+def paired_difference(losses: Tensor, reference: Tensor) -> str:
+    """Return the mean difference of window losses with its 95 % half width, over groups of neighbouring windows."""
+    groups = torch.stack([group.mean() for group in torch.tensor_split(losses - reference, GROUPS)])
+    half_width = T_QUANTILE * float(groups.std()) / math.sqrt(GROUPS)
+    return f"{float((losses - reference).mean()):+.4f} +- {half_width:.4f}"
+
+
 def table(models: list[str], corpus: Corpus) -> str:
-    """Return the table of the documentation for bundled models or folders of runs."""
+    """Return the table of the documentation for bundled models or folders of runs; differences are to the first."""
     lines = [
-        "| variant | parameters | validation loss | with causal statistics | change of earlier logits | causal check |",
-        "|---|---|---|---|---|---|",
+        "| variant | parameters | loss | against the first | with causal statistics | earlier logits move by | check |",
+        "|---|---|---|---|---|---|---|",
     ]
+    reference: Tensor | None = None
     for name in models:
         model = load(name)
         windows = evaluation_windows(torch.tensor(model.encode(corpus.validation)), model.config.context)
         moved = look_ahead(model, windows[:CHECKED_WINDOWS, :-1], model.config.context // 2)
+        losses = window_losses(model, windows)
         cells = [
             f"`{model.config.variant}`",
             f"{sum(parameter.numel() for parameter in model.parameters()):,}",
-            f"{evaluate(model, windows):.4f}",
+            f"{float(losses.mean()):.4f}",
+            "" if reference is None else paired_difference(losses, reference),
             f"{causal_statistics_loss(model, windows):.4f}" if model.config.sees_later_tokens else "",
             f"{moved:.1e}",
             "passed" if moved < ROUNDING else "failed",
         ]
+        reference = losses if reference is None else reference
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -158,18 +158,23 @@ def evaluation_windows(ids: Tensor, context: int, count: int | None = None) -> T
 
 
 @torch.no_grad()
-def evaluate(model: GPT, windows: Tensor, *, batch: int = 8) -> float:
-    """Return the mean cross-entropy (nats per character) of a model over windows of (window, context + 1)."""
+def window_losses(model: GPT, windows: Tensor, *, batch: int = 8) -> Tensor:
+    """Return the mean cross-entropy (nats per character) of each of the windows (window, context + 1), float64."""
     was_training = model.training
     model.eval()
-    total = 0.0
     device = model.tokens.weight.device
+    losses = []
     with fused_attention(model):
         for rows in torch.split(windows.to(device), batch):
-            logits = model(rows[:, :-1])
-            total += F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), reduction="sum").item()
+            each = F.cross_entropy(model(rows[:, :-1]).transpose(1, 2), rows[:, 1:], reduction="none")
+            losses.append(each.double().mean(1).cpu())
     model.train(was_training)
-    return total / (windows.shape[0] * (windows.shape[1] - 1))
+    return torch.cat(losses)
+
+
+def evaluate(model: GPT, windows: Tensor, *, batch: int = 8) -> float:
+    """Return the mean cross-entropy (nats per character) of a model over windows of (window, context + 1)."""
+    return float(window_losses(model, windows, batch=batch).mean())
 
 
 @contextmanager
