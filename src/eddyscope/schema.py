@@ -26,6 +26,14 @@ DIMENSIONS = (
     "mode",
     "tolerance",
     "peak",
+    "measure",
+    "quantity",
+    "fraction",
+    "resolved_rank",
+    "jackknife_group",
+    "sink_measure",
+    "null",
+    "comparison",
 )
 
 PARTS = ("total", "mean", "fluctuation")
@@ -39,6 +47,9 @@ PACKED = {
     "packed_field_modes": "field_modes",
     "packed_coherence": "coherence",
     "packed_coherence_phase": "coherence_phase",
+    "packed_coherence_chance": "coherence_chance",
+    "packed_phase_consistency": "phase_consistency",
+    "packed_amplitude_correlation": "amplitude_correlation",
 }
 
 _MEASURES: dict[str, tuple[str, str]] = {
@@ -52,6 +63,28 @@ _MEASURES: dict[str, tuple[str, str]] = {
     "entropy_rank": ("exponential of the entropy of the energy shares", "modes"),
     "stable_rank": ("total energy over that of the first mode", "modes"),
     "first_mode_energy": ("share of the energy in the first mode", "1"),
+    "beta_resolved": ("decay exponent of the variances that two halves of the documents agree on", "1"),
+    "t_spec_resolved": ("spectral concentration index 1/beta of the resolved exponent", "1"),
+    "resolved_curvature": ("coefficient of (log rank)^2 on the resolved window", "1"),
+    "resolved_window": ("largest rank up to which the modes of two halves span the same subspace", "modes"),
+    "resolved_variances": ("geometric mean of train and held-out variance along train modes", "1"),
+    "resolved_overlap": ("overlap of the subspaces of two halves, chance taken off", "1"),
+    "resolved_variances_replicates": ("resolved variances with one group of documents left out", "1"),
+    "mode_overlap": ("squared inner product of the modes of two halves of the documents", "1"),
+    "mode_separated": ("1 where North's rule tells the mode from its neighbours", "1"),
+    "coefficient_kurtosis": ("excess kurtosis of the coefficients over documents", "1"),
+    "noise_reduced_eigenvalues": ("eigenvalues with the floor of the sample taken off", "1"),
+    "greatest_capture": ("largest share of held-out energy that modes of the others hold", "1"),
+    "effective_samples": ("independent samples that each lag mode rests on", "samples"),
+    "measure_at": ("measures at N/4, N/2 and N documents", ""),
+    "measure_convergence": ("whether each measure still changes with the number of documents", ""),
+    "measure_convergence_reason": ("why", ""),
+    "measure_replicates": ("measures with one group of documents left out", ""),
+    "effective_rank_low": ("lower bound of H*: in-sample", "modes"),
+    "effective_rank_high": ("upper bound of H*: from the capture of held-out documents", "modes"),
+    "effective_rank_at": ("H*(tolerance) at N/4, N/2 and N documents", "modes"),
+    "effective_rank_convergence": ("whether it still changes with the number of documents", ""),
+    "effective_rank_convergence_reason": ("why", ""),
 }
 
 _VARIABLES: dict[str, tuple[str, str]] = {
@@ -104,6 +137,37 @@ _VARIABLES: dict[str, tuple[str, str]] = {
     "near_share": ("share of the fluctuation energy at distances below 8", "1"),
     "far_share": ("share of the fluctuation energy in the farther half of the distances", "1"),
     "queries_left_out": ("queries whose mass beside the sink falls below 0.05 in some document", "queries"),
+    "median_lag_selected": ("share of the replicates with the same median lag", "1"),
+    "peak_octave_selected": ("share of the replicates with the same octave of largest density", "1"),
+    "quantity_at": ("quantities at N/4, N/2 and N documents", "1"),
+    "quantity_convergence": ("whether each quantity still changes with the number of documents", ""),
+    "quantity_convergence_reason": ("why", ""),
+    "quantity_replicates": ("quantities with one group of documents left out", "1"),
+    "documents_at": ("documents at N/4, N/2 and N", "documents"),
+    "sink_share": ("share of the documents in which the key draws attention from everywhere", "1"),
+    "sink_key_mass": ("mean attention to the key from far queries", "1"),
+    "moving_sinks": ("sinks a document at places that are none in half of the documents", "keys"),
+    "moving_sink_mass": ("mean attention from far queries to one of these", "1"),
+    "sinks": ("the sinks in words", ""),
+    "sink_other": ("lag statistics under the other treatment of sinks", ""),
+    "sink_matters": ("1 where those in use lie beyond the interval of these", "1"),
+    "sink_other_treatment": ("what the other treatment is", ""),
+    "coherence_chance": ("squared coherence that independent phases give, whatever the amplitudes do", "1"),
+    "coherence_debiased": ("squared coherence with chance taken off", "1"),
+    "phase_consistency": ("pairwise phase consistency, amplitudes left aside", "1"),
+    "amplitude_correlation": ("correlation of the amplitudes over documents", "1"),
+    "null_value": ("each measure of each null model", ""),
+    "null_replicates": ("the same with one group of documents left out", ""),
+    "null_difference": ("trained minus null, mean over seeds", ""),
+    "null_difference_low": ("lower end of its 95 % interval, corrected by nothing", ""),
+    "null_difference_high": ("upper end of its 95 % interval, corrected by nothing", ""),
+    "null_p": ("two-sided probability of such a difference by chance", "1"),
+    "null_p_holm": ("the same, corrected for all layers and measures looked at (Holm)", "1"),
+    "null_octave_density": ("octave densities of each null model", "1"),
+    "null_spectrum": ("energy spectrum of the fluctuation of each null model", "1"),
+    "null_eigenvalues": ("POD eigenvalues without a window of each null model", "1"),
+    "null_lag_eigenvalues": ("lag POD eigenvalues of each null model", "1"),
+    "uniform_spectrum": ("energy spectrum of uniform attention over the allowed keys", "1"),
     "group": ("jackknife group of each document, -1 where there are too few", ""),
 }
 
@@ -114,7 +178,8 @@ def attributes(name: str, **extra: Any) -> dict[str, Any]:
     Parameters
     ----------
     name : str
-        Name of the variable; the prefixes ``field_``, ``lag_`` and ``packed_`` and the suffix ``_status`` are known.
+        Name of the variable; the prefixes ``field_``, ``lag_`` and ``packed_`` and the suffixes ``_status``, ``_low``
+        and ``_high`` are known.
     **extra
         Added as they are, None left out.
     """
@@ -125,7 +190,13 @@ def attributes(name: str, **extra: Any) -> dict[str, Any]:
         described["long_name"], described["units"] = _VARIABLES[base]
     elif stem in _MEASURES:
         described["long_name"], described["units"] = _MEASURES[stem]
-    elif stem.removesuffix("_status") in _MEASURES:
+    elif base.endswith("_status") and (stem.removesuffix("_status") in _MEASURES or base[:-7] in _VARIABLES):
         described["long_name"], described["units"] = f"status of {base.removesuffix('_status')}", ""
+    else:
+        for suffix, end in (("_low", "lower"), ("_high", "upper")):
+            whole = attributes(base.removesuffix(suffix)) if base.endswith(suffix) else {}
+            if whole:
+                described["long_name"] = f"{end} end of the 95 % interval: {whole['long_name']}"
+                described["units"] = whole["units"]
     described.update({key: value for key, value in extra.items() if value is not None})
     return described

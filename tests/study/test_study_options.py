@@ -14,8 +14,8 @@ WRONG = [
     ({"preset": "paper"}, r"^preset must be one of published, got 'paper'\.$"),
     ({"window": "hann"}, r"^window must be one of band, lowpass, octaves, got 'hann'\.$"),
     ({"edges": "periodic"}, r"^edges must be one of reflect, zero, replicate, got 'periodic'\.$"),
-    ({"sink": "drop"}, r"^sink must be one of mask, keep, got 'drop'\.$"),
-    ({"sink_pod": None}, r"^sink_pod must be one of mask, keep, got None\.$"),
+    ({"sink": "drop"}, r"^sink must be one of mask, keep or first=K with K of at least 1, got 'drop'\.$"),
+    ({"sink_pod": None}, r"^sink_pod must be one of mask, keep or first=K with K of at least 1, got None\.$"),
     ({"lags": "both"}, r"^lags must be one of back, ahead, got 'both'\.$"),
     ({"select": "best"}, r"^select must be one of peaks, top, octaves, bands, got 'best'\.$"),
     ({"select": []}, r"^select must be a list of positive numbers \(tokens\), got \[\]\.$"),
@@ -135,7 +135,9 @@ def test_octave_bands_use_their_own_windows_whatever_is_asked_for():
 @pytest.mark.parametrize("min_query", [0, 5])
 def test_queries_before_min_query_do_not_enter_the_field_pod(min_query):
     attention = planted.noise(12, 32, 1)
-    data = es.analyze(es.AttentionEnsemble.from_arrays(attention[:, None]), min_query=min_query).layer(0)
+    data = es.analyze(es.AttentionEnsemble.from_arrays(attention[:, None]), min_query=min_query, intervals=False).layer(
+        0
+    )
     energy = attention.var(axis=0)[min_query:].sum()
     assert float(data["field_eigenvalues"].sum()) == pytest.approx(energy, rel=1e-10)
     early = float((data["field_modes"][0, :4] ** 2).sum())
@@ -143,7 +145,9 @@ def test_queries_before_min_query_do_not_enter_the_field_pod(min_query):
 
 
 def test_more_modes_than_documents_allow_are_left_undefined():
-    data = es.analyze(es.AttentionEnsemble.from_arrays(planted.noise(5, 16, 1)[:, None]), modes=9).layer(0)
+    data = es.analyze(
+        es.AttentionEnsemble.from_arrays(planted.noise(5, 16, 1)[:, None]), modes=9, intervals=False
+    ).layer(0)
     assert data.sizes["mode"] == 9
     assert np.isfinite(data["field_coefficients"][:, :4]).all() and np.isnan(data["field_coefficients"][:, 4:]).all()
     assert np.isnan(data["field_modes"][4:]).all()

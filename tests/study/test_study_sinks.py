@@ -6,7 +6,7 @@ import pytest
 import eddyscope as es
 import planted
 from eddyscope.lagfield import LagField
-from eddyscope.study.rows import full_range, lag_rows, mask_first_key
+from eddyscope.study.rows import full_range, lag_rows, mask_first_keys
 
 N, L = 30, 64
 LAG_STATISTICS = (
@@ -30,6 +30,7 @@ def analysed(attention, causal=True, **options):
     return es.analyze(es.AttentionEnsemble.from_arrays(attention[:, None], causal=causal), **options).layer(0)
 
 
+@pytest.mark.filterwarnings("ignore::eddyscope.EddyscopeWarning")
 @pytest.mark.parametrize("causal", [True, False])
 def test_masked_statistics_do_not_see_a_sink_and_unmasked_ones_do(causal):
     attention = planted.noise(N, L, 1, causal=causal)
@@ -137,7 +138,7 @@ def test_masking_the_packed_field_removes_key_0_and_keeps_each_rows_mass():
     attention = planted.noise(5, 16, 1)
     field = LagField.from_dense(attention, True)
     before = field.values.copy()
-    values, used = mask_first_key(field)
+    values, used = mask_first_keys(field)
     np.testing.assert_array_equal(field.values, before)
     dense = field.geometry.unpack(values)
     assert not dense[:, :, 0].any() and not dense[:, 0].any()  # query 0 sees key 0 alone

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,15 +15,21 @@ from eddyscope.errors import EddyscopeWarning, InputError, UsageError
 
 if TYPE_CHECKING:
     from eddyscope.cli.model import Loaded
+    from eddyscope.cli.progress import Display
     from eddyscope.documents import Documents
+    from eddyscope.ensemble import AttentionEnsemble
+    from eddyscope.study.study import Study
 
 MODEL = "Model"
 DOCUMENTS = "Documents"
 CAPTURE = "Capture"
+TRUST = "Trust"
 
 #: Tokens of a document and documents, where nothing else is said.
 CONTEXT = 256
 COUNT = 150
+#: In the place of a number of documents: as many as a measure needs.
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -33,12 +39,26 @@ class Reading:
     text: list[str]
     token_ids: Path | None
     context: int | None
-    documents: int | None
+    documents: str | None
     field: str | None
     encoding: str | None
     pack: bool
     overlap: bool
     special: str | None
+
+    @property
+    def count(self) -> int | None:
+        """Documents wanted; None where it was not said, or was left open."""
+        return None if self.documents in (None, AUTO) else int(str(self.documents))
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What is done beside the analysis to know how far to trust it."""
+
+    nulls: tuple[str, ...]
+    precision: float | None
+    measure: str | None
 
 
 def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
@@ -75,7 +95,13 @@ def reading_options(
         ),
     ] = None,
     documents: Annotated[
-        int | None, _option(DOCUMENTS, "Documents wanted.", show_default=str(COUNT), metavar="NUMBER", min=1)
+        str | None,
+        _option(
+            DOCUMENTS,
+            "Documents wanted; auto reads on, at doublings from 100 to 1600, until --precision is reached.",
+            show_default=str(COUNT),
+            metavar="NUMBER|auto",
+        ),
     ] = None,
     field: Annotated[
         str | None,
@@ -92,6 +118,8 @@ def reading_options(
     ] = None,
 ) -> Reading:
     """What the model reads."""
+    if documents not in (None, AUTO) and not (documents.isdecimal() and int(documents) > 0):
+        raise UsageError(f"--documents is '{documents}'; expected a whole number of at least 1, or auto.")
     reading = Reading(list(text or ()), token_ids, context, documents, field, encoding, pack, overlap, special)
     if bool(reading.text) == (token_ids is not None):
         raise UsageError(
@@ -107,6 +135,42 @@ def reading_options(
                 "Leave it out, or cut the array.",
             )
     return reading
+
+
+def trust_options(
+    null: Annotated[
+        str | None,
+        _option(
+            TRUST,
+            "Null models to put beside the model: twin (fresh weights, three seeds), shuffled (tokens "
+            "permuted within each document), phases, uniform.",
+            metavar="LIST",
+            show_default="none",
+        ),
+    ] = None,
+    precision: Annotated[
+        float | None,
+        _option(
+            TRUST,
+            "With --documents auto: half of the measure's interval, over its value, that is narrow enough.",
+            metavar="SHARE",
+            show_default="0.05",
+        ),
+    ] = None,
+    measure: Annotated[
+        str | None,
+        _option(
+            TRUST,
+            "With --documents auto: the column of the summary that is meant.",
+            metavar="NAME",
+            show_default="participation_ratio",
+        ),
+    ] = None,
+) -> Trust:
+    """What is done beside the analysis to know how far to trust it."""
+    from eddyscope.study.nulls import null_names
+
+    return Trust(() if null is None else null_names(null), precision, measure)
 
 
 def capture_options(
@@ -142,7 +206,13 @@ def capture_options(
     }
 
 
-@takes(reading=reading_options, capturing=capture_options, analysis=analysis_options, output=output_options)
+@takes(
+    reading=reading_options,
+    capturing=capture_options,
+    analysis=analysis_options,
+    trust=trust_options,
+    output=output_options,
+)
 def run_command(
     invocation: typer.Context,
     model: Annotated[
@@ -167,6 +237,7 @@ def run_command(
     reading: Reading,
     capturing: dict[str, Any],
     analysis: dict[str, Any],
+    trust: Trust,
     output: Output,
 ) -> None:
     """Let a model read a text, and find out at which distances each layer works and which patterns recur.
@@ -187,20 +258,60 @@ def run_command(
             from eddyscope.cli.model import resolve_model
 
             loaded = resolve_model(model, gguf_file=gguf_file, device=device, dtype=dtype, trust_pickle=trust_pickle)
-        with display.stage("reading", "Reading the text" if reading.text else f"Reading {reading.token_ids}"):
-            documents = read(reading, loaded, analysis["seed"])
-        with display.stage("capturing", _of(documents)) as advance:
-            from eddyscope.capture import capture
+        given = capturing | {"max_lag": analysis["max_lag"], "device": device}
+        if reading.documents == AUTO:
+            ensemble, study = _read_on(display, reading, loaded, given, analysis, trust)
+        else:
+            ensemble, study = _read_once(display, reading, loaded, given, analysis)
+        if trust.nulls:
+            from eddyscope.study.nulls import run_nulls
 
-            ensemble = capture(
-                loaded.model, documents, **capturing, max_lag=analysis["max_lag"], device=device, progress=advance
-            )
-        with display.stage("analysing", f"Analysing {len(ensemble.layers)} layers") as advance:
-            from eddyscope.study.analyze import analyze
-
-            study = analyze(ensemble, **analysis, progress=layer_progress(advance))
+            with display.stage("nulls", f"Null models: {', '.join(trust.nulls)}") as advance:
+                study = run_nulls(
+                    study, ensemble, trust.nulls, model=loaded.model, capturing=given, progress=layer_progress(advance)
+                )
         study = write_results(folder, study, output, display, invocation)
     print_results(study, output)
+
+
+def _read_once(
+    display: Display, reading: Reading, loaded: Loaded, capturing: dict[str, Any], analysis: dict[str, Any]
+) -> tuple[AttentionEnsemble, Study]:
+    """Read, capture and analyse as many documents as were asked for."""
+    from eddyscope.capture import capture
+    from eddyscope.cli.progress import layer_progress
+    from eddyscope.study.analyze import analyze
+
+    with display.stage("reading", "Reading the text" if reading.text else f"Reading {reading.token_ids}"):
+        documents = read(reading, loaded, analysis["seed"])
+    with display.stage("capturing", _of(documents)) as advance:
+        ensemble = capture(loaded.model, documents, **capturing, progress=advance)
+    with display.stage("analysing", f"Analysing {len(ensemble.layers)} layers") as advance:
+        return ensemble, analyze(ensemble, **analysis, progress=layer_progress(advance))
+
+
+def _read_on(
+    display: Display,
+    reading: Reading,
+    loaded: Loaded,
+    capturing: dict[str, Any],
+    analysis: dict[str, Any],
+    trust: Trust,
+) -> tuple[AttentionEnsemble, Study]:
+    """Read on until a measure is known well enough."""
+    from eddyscope.capture import capture
+    from eddyscope.study.auto import MEASURE, PRECISION, read_on
+
+    if reading.token_ids is not None or "-" in reading.text:
+        raise UsageError("--documents auto reads the text again and again, so it needs --text with a file or folder.")
+    with display.stage("capturing", "Reading until the measure is known"):
+        return read_on(
+            lambda count: read(replace(reading, documents=str(count)), loaded, analysis["seed"]),
+            lambda documents: capture(loaded.model, documents, **capturing),
+            analysis=analysis,
+            precision=PRECISION if trust.precision is None else trust.precision,
+            measure=trust.measure or MEASURE,
+        )
 
 
 def _of(documents: Documents) -> str:
@@ -236,7 +347,7 @@ def read(reading: Reading, loaded: Loaded, seed: int) -> Documents:
             "Add its tokenizer.json to the folder, or give token ids with --token-ids FILE.npy.",
         )
     context = reading.context or min(CONTEXT, loaded.context or CONTEXT)
-    options: dict[str, Any] = {"context": context, "count": reading.documents or COUNT, "seed": seed}
+    options: dict[str, Any] = {"context": context, "count": reading.count or COUNT, "seed": seed}
     given = {"field": reading.field, "encoding": reading.encoding, "special": reading.special}
     options |= {name: value for name, value in given.items() if value is not None}
     text = reading.text[0] if len(reading.text) == 1 else reading.text

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eddyscope.study.study import Study
+from eddyscope.study.words import conclusions
 
 #: Statuses of a band that say how it was chosen, and need no note.
 _PLAIN = ("ok", "octave", "given", "largest energy", "absent")
@@ -75,6 +76,7 @@ def print_study(study: Study, file: IO[str] | None = None, where: str | None = N
     if notes.letters:
         console.print("\nNotes")
         _print_list(console, [(letter, _explained(text)) for text, letter in notes.letters.items()])
+    _print_conclusions(console, study, names)
     _print_findings(console, study, names)
     if where is not None:
         console.print(f"\n{where}", soft_wrap=True)
@@ -205,6 +207,20 @@ def _legend(table: pd.DataFrame) -> dict[str, str]:
     rank = next(c for c in table.columns if c.startswith("h_"))
     tolerance = f"{float(rank.removeprefix('h_')):g} %"
     return {name: text.format(tolerance=tolerance) for name, text in _LEGEND.items()} | {"-": "could not be measured"}
+
+
+def _print_conclusions(console: Console, study: Study, names: dict[str, str]) -> None:
+    """What can be concluded of each layer and what cannot; of each head there would be too much to read."""
+    if "head" in study.packed(study.layers[0]).dims:
+        return
+    console.print("\nWhat can be concluded (intervals are 95 %)", style="bold")
+    for name in study.layers:
+        items = [(names[name] if first else "", text) for first, text in _first(conclusions(study.packed(name)))]
+        _print_list(console, items)
+
+
+def _first(items: Sequence[str]) -> list[tuple[bool, str]]:
+    return [(index == 0, item) for index, item in enumerate(items)]
 
 
 def _print_findings(console: Console, study: Study, names: dict[str, str]) -> None:

@@ -17,15 +17,11 @@ import xarray as xr
 
 from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.errors import EddyscopeWarning
-from eddyscope.lagfield import IntArray
 from eddyscope.schema import FORMAT_VERSION
 from eddyscope.study.layer import analyze_field
 from eddyscope.study.options import Options, make_options, refuse_overridden
+from eddyscope.study.sample import Sample, sample_of
 from eddyscope.study.study import Study
-
-#: Groups of the jackknife, and the fewest that give an interval.
-GROUPS = 15
-MIN_GROUPS = 8
 
 
 def analyze(
@@ -72,9 +68,9 @@ def analyze(
         POD modes kept of each band.
     edges : {"reflect", "zero", "replicate"}, optional
         What stands beyond the lag axis; reflect for causal, zero for two-sided fields by default.
-    sink : {"mask", "keep"}
-        Mask key 0 before lag statistics, or not. Scores (``unnormalised``) are never masked.
-    sink_pod : {"keep", "mask"}
+    sink : {"mask", "keep"} or "first=K"
+        Mask key 0 (or the first K keys) before lag statistics, or not. Scores (``unnormalised``) are never masked.
+    sink_pod : {"keep", "mask"} or "first=K"
         The same for the field POD.
     min_query : int, optional
         First query of the field POD; L/8 for causal fields, 0 for two-sided ones.
@@ -85,7 +81,8 @@ def analyze(
     tolerances : sequence of float
         Shares of the energy that the effective rank may miss.
     intervals : bool
-        False leaves out everything that resamples; bands then have the status ``untested``.
+        False leaves out everything that resamples: intervals, resolved exponents, brackets, convergence, sinks. Bands
+        then have the status ``untested``.
     seed : int
         Of everything random; kept in the study.
     progress : callable, optional
@@ -116,14 +113,15 @@ def analyze(
             EddyscopeWarning("lags='ahead' reads the masked half of causal attention.", "masked-half"), stacklevel=2
         )
     started = time.perf_counter()
-    groups = jackknife_groups(ensemble) if options.intervals else None
+    sample = sample_of(ensemble, options.intervals)
     nodes: dict[str, xr.Dataset] = {}
     for done, name in enumerate(ensemble.layers):
         if progress is not None:
             progress(name, done, len(ensemble.layers))
-        nodes[name] = _layer(ensemble, name, options, groups)
+        nodes[name] = _layer(ensemble, name, options, sample)
     if progress is not None:
         progress("", len(ensemble.layers), len(ensemble.layers))
+    _warn_of_sinks(nodes)
     root = xr.Dataset(attrs={"format_version": FORMAT_VERSION})
     tree = xr.DataTree.from_dict({"/": root, **{f"/{name}": data for name, data in nodes.items()}})
     provenance = {
@@ -135,23 +133,34 @@ def analyze(
     return Study(tree, provenance, ensemble.documents)
 
 
-def jackknife_groups(ensemble: AttentionEnsemble) -> IntArray | None:
-    """Groups of documents made of whole source blocks; None where there are fewer than 8.
+def _warn_of_sinks(nodes: dict[str, xr.Dataset]) -> None:
+    """Say where sinks were left in lag statistics that depend on them; where they are masked nothing is wrong."""
+    names = [
+        name
+        for name, data in nodes.items()
+        if "sink_matters" in data
+        and any(str(how).startswith("first=") for how in data["sink_other_treatment"].values.flat)
+        and (data["sink_matters"] > 0).any()
+    ]
+    if not names:
+        return
+    first = nodes[names[0]]
+    measures = [str(m) for m in first["sink_measure"].values]
+    moved = (first["sink_matters"] > 0).any([d for d in first["sink_matters"].dims if d != "sink_measure"])
+    which = ", ".join(m for m, matters in zip(measures, moved.values, strict=True) if matters)
+    warnings.warn(
+        EddyscopeWarning(
+            f"Sinks are left in the lag statistics and change them by more than their intervals in {len(names)} of "
+            f"{len(nodes)} layers, first in '{names[0]}' ({which}): both results are kept, see sink_other.",
+            "strong-sink",
+        ),
+        stacklevel=3,
+    )
 
-    Windows of the same source that touch, and equal windows, stay together. Without documents each snapshot is a
-    block of its own, and neighbours share a group.
-    """
-    if ensemble.documents is not None:
-        groups = np.asarray(ensemble.documents.groups(GROUPS), dtype=np.int64)
-    else:
-        count = min(GROUPS, ensemble.count)
-        groups = np.arange(ensemble.count, dtype=np.int64) * count // ensemble.count
-    return groups if np.unique(groups).size >= MIN_GROUPS else None
 
-
-def _layer(ensemble: AttentionEnsemble, name: str, options: Options, groups: IntArray | None) -> xr.Dataset:
+def _layer(ensemble: AttentionEnsemble, name: str, options: Options, sample: Sample) -> xr.Dataset:
     field, info = ensemble.fields[name], ensemble.info[name]
-    heads = [analyze_field(field.select_head(label), options, groups) for label in field.heads]
+    heads = [analyze_field(field.select_head(label), options, sample) for label in field.heads]
     data = heads[0] if field.heads == ("mean",) else _along_heads(heads, field.heads)
     data.attrs.update(
         layer=name,

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from eddyscope.kernels.lagstats import lag_covariance
 from eddyscope.kernels.morlet import wavelength
 from eddyscope.kernels.octaves import energy_budget, octave_first, octave_last, octave_of
 from eddyscope.kernels.peaks import Peak
@@ -133,8 +132,3 @@ def on_axis(values: FloatArray, own: IntArray, lags: IntArray) -> FloatArray:
     start = int(own[0] - lags[0])
     laid[..., start : start + own.size] = values
     return laid
-
-
-def fluctuation_covariance(rows: LagRows) -> FloatArray:
-    """Lag covariance of the fluctuation of rows that no spectrum was made from."""
-    return lag_covariance(rows.values).fluctuation

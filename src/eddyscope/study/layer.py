@@ -9,6 +9,7 @@ import xarray as xr
 
 from eddyscope.errors import InputError
 from eddyscope.kernels.gram import FieldPass
+from eddyscope.kernels.lagstats import lag_covariance
 from eddyscope.kernels.peaks import Peak
 from eddyscope.lagfield import FloatArray, IntArray, LagField
 from eddyscope.schema import attributes
@@ -17,15 +18,16 @@ from eddyscope.study.coherence import field_coherence
 from eddyscope.study.lagpart import (
     Variables,
     budget_variables,
-    fluctuation_covariance,
     lag_pod,
     spectra_variables,
 )
+from eddyscope.study.layertrust import Computed, layer_trust
 from eddyscope.study.measures import NO_FLUCTUATION, SCALAR_MEASURES, Measures, measure
 from eddyscope.study.modes import Pod, pod_of_windows
 from eddyscope.study.options import Options
 from eddyscope.study.published import EIGENVALUE_FLOOR, published_rows
-from eddyscope.study.rows import LagRows, full_range, lag_rows, mask_first_key
+from eddyscope.study.rows import LagRows, full_range, lag_rows, mask_first_keys
+from eddyscope.study.sample import Sample
 from eddyscope.study.spectra import Spectra, spectra
 
 #: Shortest field that has a lag axis worth the name, in tokens.
@@ -34,7 +36,7 @@ MIN_LENGTH = 4
 KEPT_GRAM = 4000
 
 
-def analyze_field(field: LagField, options: Options, groups: IntArray | None) -> xr.Dataset:
+def analyze_field(field: LagField, options: Options, sample: Sample) -> xr.Dataset:
     """All results of one head of one layer.
 
     Parameters
@@ -42,8 +44,8 @@ def analyze_field(field: LagField, options: Options, groups: IntArray | None) ->
     field : LagField
         One head.
     options : Options
-    groups : int array, shape (document,), or None
-        Jackknife groups; None leaves the peak test out.
+    sample : Sample
+        Without groups there are no intervals, and nothing else that resamples.
 
     Returns
     -------
@@ -60,17 +62,29 @@ def analyze_field(field: LagField, options: Options, groups: IntArray | None) ->
     rows = lag_rows(field, options.sink, options.max_lag)
     published = options.preset == "published"
     spectral_rows = published_rows(field, options.lags) if published else rows
-    found = spectra(spectral_rows, options, field.causal, groups)
-    covariance = fluctuation_covariance(rows) if published else found.covariance.fluctuation
+    found = spectra(spectral_rows, options, field.causal, sample.groups)
+    own = lag_covariance(rows.values, sample.groups) if published else found.covariance
     peaks = [] if published else dominant_peaks(found)
     bands = choose_bands(found, spectral_rows, options, peaks)
+    windows = lag_windows(field, bands, spectral_rows, options)
+    values = mask_first_keys(field, options.sink_pod)[0]
+    min_query = query_start(field, options)
+    weights = np.vstack([allowed_lags(field.lags, field.causal, options), windows])
+    pods, passed = pod_of_windows(values, geometry, weights, options.modes, min_query)
+    energy = np.diag(found.covariance.fluctuation)
     variables = {
-        **_lag_variables(field, options, rows, spectral_rows, found, covariance, peaks),
+        **_lag_variables(field, options, rows, spectral_rows, found, own.fluctuation, peaks),
         **_band_variables(bands),
-        **_pod_variables(field, options, bands, rows, spectral_rows, np.diag(found.covariance.fluctuation)),
+        **_pod_variables(pods, options, sample, _ranks(field, rows)),
+        **_field_variables(field, passed, pods[0], min_query),
+        "window": (("band", "lag"), windows),
+        "energy_outside": ((), _energy_outside(energy, spectral_rows, windows, field.lags)),
         **_coherence_variables(field, options, bands, found),
-        "group": (("document",), np.full(field.documents, -1) if groups is None else groups),
+        "group": (("document",), np.full(field.documents, -1) if sample.groups is None else sample.groups),
     }
+    if sample.groups is not None:
+        computed = Computed(rows, own.groups, found, bands, pods, weights, passed, values, min_query, variables)
+        variables |= layer_trust(field, options, sample, computed)
     return _dataset(variables, field, options, rows, found)
 
 
@@ -123,21 +137,10 @@ def _band_variables(bands: list[Band]) -> Variables:
     }
 
 
-def _pod_variables(
-    field: LagField, options: Options, bands: list[Band], rows: LagRows, spectral_rows: LagRows, energy: FloatArray
-) -> Variables:
-    windows = lag_windows(field, bands, spectral_rows, options)
-    values = field.values[:, 0] if options.sink_pod == "keep" else mask_first_key(field)[0]
-    min_query = query_start(field, options)
-    allowed = allowed_lags(field.lags, field.causal, options)
-    pods, passed = pod_of_windows(values, field.geometry, np.vstack([allowed, windows]), options.modes, min_query)
-    ranks = _ranks(field, rows)
+def _pod_variables(pods: list[Pod], options: Options, sample: Sample, ranks: int) -> Variables:
     return {
-        **_decomposition_variables("", pods[1:], ("band",), options, ranks),
-        **_decomposition_variables("field_", pods[:1], (), options, ranks),
-        **_field_variables(field, passed, pods[0], min_query),
-        "window": (("band", "lag"), windows),
-        "energy_outside": ((), _energy_outside(energy, spectral_rows, windows, field.lags)),
+        **_decomposition_variables("", pods[1:], ("band",), options, sample, ranks),
+        **_decomposition_variables("field_", pods[:1], (), options, sample, ranks),
     }
 
 
@@ -170,11 +173,20 @@ def allowed_lags(lags: IntArray, causal: bool, options: Options) -> FloatArray:
 
 
 def _decomposition_variables(
-    prefix: str, pods: list[Pod], dims: tuple[str, ...], options: Options, ranks: int
+    prefix: str, pods: list[Pod], dims: tuple[str, ...], options: Options, sample: Sample, ranks: int
 ) -> Variables:
     """Eigenvalues, modes, coefficients and measures; ``dims`` is ("band",), or () for the one without a window."""
     floor = EIGENVALUE_FLOOR if options.preset == "published" else None
-    measures = [measure(p.eigenvalues, options.tolerances, gram=p.gram, absolute_floor=floor) for p in pods]
+    measures = [
+        measure(
+            p.eigenvalues,
+            options.tolerances,
+            gram=sample.gram(p.gram),
+            absolute_floor=floor,
+            samples=max(1, sample.distinct.size - 1),
+        )
+        for p in pods
+    ]
 
     def stacked(arrays: list[FloatArray]) -> FloatArray:
         return np.stack(arrays) if dims else arrays[0]
@@ -286,6 +298,7 @@ def _filled(patterns: FloatArray, count: int) -> FloatArray:
 COORDINATES = (
     "octave", "octave_last", "side", "part", "normalisation", "scale", "wavelength", "scale_status", "band",
     "band_label", "lag", "query", "key", "document", "rank", "mode", "tolerance",
+    "measure", "quantity", "fraction", "resolved_rank", "jackknife_group", "sink_measure", "documents_at",
 )  # fmt: skip
 
 

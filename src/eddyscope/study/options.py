@@ -44,8 +44,8 @@ class Options:
         _one_of("preset", self.preset, PRESETS, optional=True)
         _one_of("window", self.window, WINDOWS)
         _one_of("edges", self.edges, EDGES, optional=True)
-        _one_of("sink", self.sink, SINKS)
-        _one_of("sink_pod", self.sink_pod, SINKS)
+        masked_keys(self.sink)
+        masked_keys(self.sink_pod, "sink_pod")
         _one_of("lags", self.lags, LAGS)
         if isinstance(self.select, str):
             _one_of("select", self.select, SELECTS)
@@ -75,6 +75,22 @@ class Options:
     def as_dict(self) -> dict[str, Any]:
         """JSON-able form, for the provenance."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+def masked_keys(sink: str, name: str = "sink") -> int:
+    """How many of the first keys are masked: 0 for ``keep``, 1 for ``mask``, K for ``first=K``.
+
+    Raises
+    ------
+    UsageError
+        For anything else.
+    """
+    if sink in SINKS:
+        return int(sink == "mask")
+    head, _, number = str(sink).partition("=")
+    if head != "first" or not number.isdecimal() or int(number) < 1:
+        raise UsageError(f"{name} must be one of {', '.join(SINKS)} or first=K with K of at least 1, got {sink!r}.")
+    return int(number)
 
 
 def make_options(**given: Any) -> Options:

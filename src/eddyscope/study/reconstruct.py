@@ -16,7 +16,7 @@ from eddyscope.kernels.pod import Decomposition, decompose
 from eddyscope.lagfield import FloatArray, IntArray, LagField
 from eddyscope.study.layer import allowed_lags
 from eddyscope.study.options import Options, make_options
-from eddyscope.study.rows import mask_first_key
+from eddyscope.study.rows import mask_first_keys
 from eddyscope.study.study import Study, layer_geometry
 
 #: Largest difference between the mean field of the ensemble and that of the study.
@@ -131,7 +131,7 @@ def _snapshots(
         window = data["window"].values[band]
     else:
         raise UsageError(f"band must be 0 to {int((data['status'] != 'absent').sum()) - 1}, got {band}.")
-    values = field.values[:, 0] if options.sink_pod == "keep" else mask_first_key(field)[0]
+    values = mask_first_keys(field, options.sink_pod)[0]
     return _Windowed(values, field, window, int(data.attrs["min_query"]))
 
 

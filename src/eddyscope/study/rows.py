@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eddyscope.errors import InputError
 from eddyscope.kernels.octaves import octave_count
 from eddyscope.lagfield import FloatArray, IntArray, LagField
+from eddyscope.study.options import masked_keys
 
 #: A query whose mass beside the sink falls below this in any document is left out for all.
 MIN_REMAINING = 0.05
@@ -84,50 +86,86 @@ def lag_rows(field: LagField, sink: str, max_lag: int | None = None) -> LagRows:
     ----------
     field : LagField
         One head.
-    sink : {"mask", "keep"}
+    sink : {"mask", "keep"} or "first=K"
         ``mask``: key 0 masked and each row of each document brought back to the mass it had; rows that would need
-        key 0 itself are no full rows then.
+        key 0 itself are no full rows then. ``first=K``: the same with the first K keys.
     max_lag : int, optional
 
     Returns
     -------
     LagRows
+
+    Raises
+    ------
+    InputError
+        Where more than the first key is to be masked and the field keeps only a band of lags.
     """
+    masked = masked_keys(sink)
     lags, first, stop = full_range(field, max_lag)
     left_out = 0
-    if sink == "mask" and lags.size and first - int(lags.max()) <= 0:
-        first = int(lags.max()) + 1
+    if masked and lags.size and first - int(lags.max()) < masked:
+        first = int(lags.max()) + masked
     queries = np.arange(first, max(first, stop), dtype=np.int64)
     values = field.rows(lags, first, max(first, stop))[0].astype(np.float64)
-    if sink == "mask" and queries.size:
-        factor, used = _without_first_key(field, queries)
+    if masked and queries.size:
+        factor, used = _without_first_keys(field, queries, masked)
         left_out = int((~used).sum())
         values, queries = values[..., used] if left_out else values, queries[used]
         values *= factor[:, used]
-    return LagRows(values, lags, queries, left_out, "masked" if sink == "mask" else "raw")
+    return LagRows(values, lags, queries, left_out, "masked" if masked else "raw")
 
 
-def _without_first_key(field: LagField, queries: IntArray) -> tuple[FloatArray, np.ndarray]:
-    """Factor that restores each row's mass once key 0 is masked, (document, row), and the rows that can be used."""
-    assert field.first_key is not None and field.row_sum is not None
+def _without_first_keys(field: LagField, queries: IntArray, masked: int) -> tuple[FloatArray, np.ndarray]:
+    """Factor that restores each row's mass once the first keys are masked, (document, row), and the rows of use."""
+    assert field.row_sum is not None
     mass = field.row_sum[:, 0, queries].astype(np.float64)
-    remaining = mass - field.first_key[:, 0, queries]
+    remaining = mass - _mass_on_first(field, masked)[:, queries]
     used = np.asarray((remaining >= MIN_REMAINING).all(axis=0))
     return np.divide(mass, remaining, out=np.ones_like(mass), where=used[None, :]), used
 
 
-def mask_first_key(field: LagField) -> tuple[FloatArray, np.ndarray]:
-    """Packed snapshots without key 0, rows brought back to their mass, for POD with ``sink_pod="mask"``.
+def _mass_on_first(field: LagField, masked: int) -> FloatArray:
+    """Attention of every query to the first keys, shape (document, query)."""
+    assert field.first_key is not None
+    if masked == 1:
+        return field.first_key[:, 0]
+    g = field.geometry
+    if g.max_lag is not None:
+        raise InputError(
+            f"sink='first={masked}' needs the attention to these keys from everywhere, but only lags up to "
+            f"{g.lags[-1]} were kept.",
+            "Capture without max_lag, or mask the first key alone (sink='mask').",
+        )
+    if masked >= g.keys:
+        raise InputError(f"sink='first={masked}' masks all of the {g.keys} keys.", "Mask fewer.")
+    total = np.zeros((field.documents, g.queries))
+    for key in range(masked):
+        entries = np.flatnonzero(g.entry_key == key)
+        total[:, g.entry_query[entries]] += field.values[:, 0, entries]
+    return total
+
+
+def mask_first_keys(field: LagField, sink: str = "mask") -> tuple[FloatArray, np.ndarray]:
+    """Packed snapshots without the first keys, rows brought back to their mass, for POD with ``sink_pod="mask"``.
+
+    Parameters
+    ----------
+    field : LagField
+        One head.
+    sink : str
+        As in :func:`lag_rows`; ``keep`` gives the snapshots as they are.
 
     Returns
     -------
     values : array, shape (document, entry)
     used : bool array, shape (entry,)
-        False for key 0 and for queries whose remaining mass is too small.
+        False for masked keys and for queries whose remaining mass is too small.
     """
-    g = field.geometry
-    factor, usable = _without_first_key(field, np.arange(g.queries))
+    g, masked = field.geometry, masked_keys(sink)
+    if not masked:
+        return field.values[:, 0], np.ones(g.size, dtype=bool)
+    factor, usable = _without_first_keys(field, np.arange(g.queries), masked)
     values = field.values[:, 0] * factor[:, g.entry_query].astype(field.values.dtype)
-    used = usable[g.entry_query] & (g.entry_key != 0)
+    used = usable[g.entry_query] & (g.entry_key >= masked)
     values[:, ~used] = 0
     return values, used

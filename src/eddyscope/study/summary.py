@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from eddyscope.study.trustsummary import trust_columns
+
 
 def summary_table(layers: Mapping[str, xr.Dataset]) -> pd.DataFrame:
     """Collect the headline numbers of every layer and head.
@@ -23,7 +25,8 @@ def summary_table(layers: Mapping[str, xr.Dataset]) -> pd.DataFrame:
     pandas.DataFrame
         The unprefixed measures are those of the field POD without a window. ``peak_octave`` is the octave of largest
         density, as its range of distances; ``median_lag`` the smallest distance with half of the fluctuation energy
-        at or below it.
+        at or below it. After ``status`` come the resolved exponents, and of every number its interval, status and
+        whether it has converged; see :func:`eddyscope.study.trustsummary.trust_columns`.
     """
     rows = []
     for name, data in layers.items():
@@ -60,7 +63,9 @@ def _row(name: str, head: str, data: xr.Dataset) -> dict[str, Any]:
     row["lag_participation_ratio"] = value("lag_participation_ratio")
     row["documents"] = int(data.attrs["documents"])
     row["status"] = layer_status(data)
-    return row
+    ranks = {rank_name(t): ("field_effective_rank", i) for i, t in enumerate(tolerances)}
+    ranks[f"lag_{rank_name(tolerances[0])}"] = ("lag_effective_rank", 0)
+    return row | trust_columns(data, ranks)
 
 
 def rank_name(tolerance: float) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from eddyscope.kernels.decay import FIT_RANKS, MIN_POINTS, fit_decay
 from eddyscope.kernels.laggroups import LagGroups
 from eddyscope.trust.partitions import SPLITS, half_splits
-from eddyscope.trust.scores import FULL_SCORES, coordinates, leading_modes
+from eddyscope.trust.scores import FULL_SCORES, LEADING_SCORES, coordinates, leading_modes
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
@@ -192,13 +192,15 @@ def resolved_lag_decay(sums: LagGroups, *, jackknife: bool = True, splits: int =
 
     Notes
     -----
-    Replicates work in the leading 60 lag modes of all documents.
+    Above 200 lags halves work in the leading 200 lag modes of all documents, replicates always in the leading 60.
     """
     groups = sums.counts.size
     halves_of = half_splits(np.arange(groups), splits, seed)
     everyone = np.ones(groups, dtype=bool)
     entries = int((sums.energy() > 0).sum())
     limit = min(FIT_RANKS, entries, _limit(int(sums.counts.sum())))
+    if sums.products.shape[1] > LEADING_SCORES:
+        sums = sums.project(np.linalg.eigh(sums.covariance(everyone))[1][:, ::-1][:, :LEADING_SCORES])
     halves = _halves_of_groups(sums, halves_of, everyone, max(limit, 1))
     found = _judge(halves, halves.overlap(max(entries, 1)), limit)
     if not jackknife or found.status != "ok":
@@ -289,6 +291,7 @@ def _halves_of_groups(sums: LagGroups, halves: BoolArray, used: BoolArray, count
             found.append((np.maximum(values[::-1][:count], 0), vectors[:, ::-1][:, :count]))
         train.append(np.stack([variances for variances, _ in found]))
         about = [sums.about(sides[1 - i], sides[i]) for i in range(2)]
-        heldout.append(np.stack([((about[i] @ found[i][1]) * found[i][1]).sum(axis=0) for i in range(2)]))
+        along = [((about[i] @ found[i][1]) * found[i][1]).sum(axis=0) for i in range(2)]
+        heldout.append(np.maximum(np.stack(along), 0.0))  # rounding may leave less than nothing
         cross.append(found[0][1].T @ found[1][1])
     return Halves(np.stack(train), np.stack(heldout), np.stack(cross))
