@@ -93,6 +93,8 @@ _VARIABLES: dict[str, tuple[str, str]] = {
     "lag_energy": ("mean squared fluctuation at each lag", "1"),
     "scalogram": ("wavelet energy <|W|^2> by scale and lag", "1"),
     "spectrum": ("mean of the scalogram over the cone of influence", "1"),
+    "spectrum_low": ("lower end of the 95 % interval of the fluctuation's energy spectrum", "1"),
+    "spectrum_high": ("upper end of the 95 % interval of the fluctuation's energy spectrum", "1"),
     "spectrum_other_edges": ("energy spectrum of the fluctuation under the other edge rule", "1"),
     "scale_status": ("ok, edge-affected or above Nyquist", ""),
     "wavelength": ("wavelength of each scale", "tokens"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from eddyscope.kernels.morlet import lag_transform
 from eddyscope.lagfield import FloatArray, LagField
 from eddyscope.schema import attributes
 from eddyscope.study.analyze import analyze
-from eddyscope.study.nulltable import NULL_MEASURES, comparisons, from_spectrum, table_of
+from eddyscope.study.nulltable import comparisons, from_spectrum, table_of
 from eddyscope.study.options import Options, make_options, masked_keys
 from eddyscope.study.rows import lag_rows
 from eddyscope.study.sample import sample_of
@@ -193,18 +193,3 @@ def _uniform_spectrum(field: LagField, data: xr.Dataset, options: Options) -> Fl
     uniform = uniform_rows(rows.lags, rows.queries, field.geometry.keys, field.causal, masked_keys(options.sink))
     transform = lag_transform(rows.lags.size, scales, options.omega0, str(data.attrs["edges"]), not field.causal)
     return np.asarray(transform.spectra((uniform @ uniform.T / rows.queries.size)[None])[0])
-
-
-def describe_differences(data: xr.Dataset, comparison: str, level: float = 0.05) -> str:
-    """Measures in which the trained model differs from a null beyond chance, with the direction, as words."""
-    return ", ".join(f"{name} {sign}" for name, sign in differing(data, comparison, level))
-
-
-def differing(data: xr.Dataset, comparison: str, level: float = 0.05) -> Iterable[tuple[str, str]]:
-    """Names of those measures, each with ``higher`` or ``lower``, in the order of the table."""
-    if "null_p_holm" not in data or comparison not in data["comparison"].values:
-        return
-    chosen = data.sel(comparison=comparison)
-    for index, name in enumerate(NULL_MEASURES):
-        if float(chosen["null_p_holm"].values[index]) < level:
-            yield name, "higher" if float(chosen["null_difference"].values[index]) > 0 else "lower"

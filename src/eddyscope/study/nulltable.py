@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import xarray as xr
@@ -27,6 +27,19 @@ NULL_MEASURES = (
 )
 #: Measures whose difference is one of logarithms, so a ratio.
 RATIOS = tuple(f"{prefix}{name}" for prefix in ("field_", "lag_") for name, scale in SCALES.items() if scale == "log")
+#: Columns of the summary, beside effective ranks, and which of these they are; T_spec follows from beta.
+_COLUMNS = {
+    "median_lag": "median_lag",
+    "sink_mass": "sink_mass",
+    "fluctuation_level": "fluctuation_level",
+    "beta_published": "field_beta_published",
+    "r2": "field_r2",
+    "participation_ratio": "field_participation_ratio",
+    "beta_resolved": "field_beta_resolved",
+    "lag_beta_published": "lag_beta_published",
+    "lag_participation_ratio": "lag_participation_ratio",
+    "lag_beta_resolved": "lag_beta_resolved",
+}
 
 
 def table_of(data: xr.Dataset) -> xr.Dataset:
@@ -211,3 +224,51 @@ def _resolved_pair(
         return None
     slopes = np.array([[fit_decay(v[:window], ranks=window, relative_floor=0.0).beta for v in c] for c in curves])
     return float(slopes[0, 0]), slopes[0, 1:], slopes[1:, 0], slopes[1:, 1:]
+
+
+def null_columns(data: xr.Dataset, ranks: Mapping[str, tuple[str, int]]) -> dict[str, float | str]:
+    """Columns of the summary for each null model: its values, and in which measures the trained model differs.
+
+    Parameters
+    ----------
+    data : xarray.Dataset
+        One layer and head.
+    ranks : mapping
+        For each column of an effective rank its variable and its position among the tolerances.
+
+    Returns
+    -------
+    dict
+        ``twin_X`` (mean over seeds), ``shuffled_X``, ... and ``twin_differs``; empty where none was run.
+    """
+    if "null_value" not in data:
+        return {}
+    names = dict(_COLUMNS)
+    names |= {column: f"{variable}_{index}" for column, (variable, index) in ranks.items() if index < len(_RANKS)}
+    labels = np.array([str(label).split(" ")[0] for label in data["null"].values])
+    row: dict[str, float | str] = {}
+    for kind in (str(c) for c in data["comparison"].values):
+        values = data["null_value"].values[labels == kind].mean(axis=0)
+        for column, name in names.items():
+            row[f"{kind}_{column}"] = float(values[NULL_MEASURES.index(name)])
+            if "beta" in column:
+                beta = row[f"{kind}_{column}"]
+                assert isinstance(beta, float)
+                row[f"{kind}_{column.replace('beta', 't_spec')}"] = 1 / beta if beta > 0 else float("nan")
+        row[f"{kind}_differs"] = describe_differences(data, kind)
+    return row
+
+
+def describe_differences(data: xr.Dataset, comparison: str, level: float = 0.05) -> str:
+    """Measures in which the trained model differs from a null beyond chance, with the direction, as words."""
+    return ", ".join(f"{name} {sign}" for name, sign in differing(data, comparison, level))
+
+
+def differing(data: xr.Dataset, comparison: str, level: float = 0.05) -> Iterable[tuple[str, str]]:
+    """Names of those measures, each with ``higher`` or ``lower``, in the order of the table."""
+    if "null_p_holm" not in data or comparison not in data["comparison"].values:
+        return
+    chosen = data.sel(comparison=comparison)
+    for index, name in enumerate(NULL_MEASURES):
+        if float(chosen["null_p_holm"].values[index]) < level:
+            yield name, "higher" if float(chosen["null_difference"].values[index]) > 0 else "lower"

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from eddyscope.study.nulltable import null_columns
+
 NO_INTERVALS = "no intervals"
 
 #: Summary columns with an interval, and the variable of each.
@@ -45,6 +47,7 @@ def trust_columns(data: xr.Dataset, ranks: dict[str, tuple[str, int]]) -> dict[s
     dict
         ``X_low``, ``X_high``, ``X_status`` and ``X_convergence`` for every column X; NaN and ``no intervals`` where
         the analysis left them out. The bounds of an effective rank are its bracket, and the upper one may be infinite.
+        Last come the values of null models, where there are any.
     """
     row: dict[str, Any] = {}
     for column, variable in COLUMNS.items():
@@ -64,7 +67,7 @@ def trust_columns(data: xr.Dataset, ranks: dict[str, tuple[str, int]]) -> dict[s
     row["median_lag_selected"] = _number(data, "median_lag_selected")
     row["peak_octave_selected"] = _number(data, "peak_octave_selected")
     row["sinks"] = _word(data, "sinks", None)
-    return row
+    return row | null_columns(data, ranks)
 
 
 def convergence(data: xr.Dataset, variable: str) -> tuple[str, str] | None:
