@@ -47,10 +47,12 @@ def test_the_command_line_equals_the_python(
 
 
 def test_max_lag_cuts_the_field_too(typed: Run, arrays: Path, tmp_path: Path) -> None:
-    line = ["analyze", arrays, "--layers", "1", "--max-lag", "12", "--no-figures"]
+    line = ["analyze", arrays, "--layers", "1", "--max-lag", "12", "--no-figures", "--no-intervals"]
     assert typed(*line, "--out", tmp_path / "out").status == 0
     ensemble = es.AttentionEnsemble.from_arrays(read_arrays(arrays), max_lag=12).select_layers([1])
-    xr.testing.assert_identical(es.open_study(tmp_path / "out").data, es.analyze(ensemble, max_lag=12).data)
+    xr.testing.assert_identical(
+        es.open_study(tmp_path / "out").data, es.analyze(ensemble, max_lag=12, intervals=False).data
+    )
 
 
 def test_every_argument_of_analyze_is_an_option_with_the_same_default() -> None:
@@ -64,7 +66,7 @@ def test_two_sided_and_layers(typed: Run, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.ones(24), size=(12, 3, 24)).astype(np.float32)
     np.save(tmp_path / "a.npy", weights)
-    line = ["analyze", tmp_path / "a.npy", "--no-figures", "--layers", "0,layer2"]
+    line = ["analyze", tmp_path / "a.npy", "--no-figures", "--no-intervals", "--layers", "0,layer2"]
     assert "is not causal" in typed(*line, "--out", tmp_path / "out").err
     assert typed(*line, "--out", tmp_path / "out", "--two-sided").status == 0
     found = es.open_study(tmp_path / "out")
@@ -74,7 +76,8 @@ def test_two_sided_and_layers(typed: Run, tmp_path: Path) -> None:
 
 def test_the_folder_holds_what_it_should(typed: Run, arrays: Path, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
-    done = typed("analyze", arrays, "--out", out, "--no-figures")
+    line = ["analyze", str(arrays), "--out", str(out), "--no-figures", "--no-intervals"]
+    done = typed(*line)
     assert done.status == 0
     assert sorted(p.name for p in out.iterdir()) == ["run.json", "study.zarr", "summary.csv", "summary.json"]
     study = es.open_study(out)
@@ -86,7 +89,15 @@ def test_the_folder_holds_what_it_should(typed: Run, arrays: Path, tmp_path: Pat
     assert rows["rows"][1]["dominant_wavelength"] is None or np.isfinite(rows["rows"][1]["dominant_wavelength"])
     record = json.loads((out / "run.json").read_text())
     assert record["format_version"] == 1
-    assert record["command"] == ["eddyscope", "analyze", str(arrays), "--out", str(out), "--no-figures"]
+    assert record["command"] == [
+        "eddyscope",
+        "analyze",
+        str(arrays),
+        "--out",
+        str(out),
+        "--no-figures",
+        "--no-intervals",
+    ]
     assert record["date"].endswith("+00:00")
     assert set(record["seconds"]) == {"reading", "analysing"}
     assert record["options"]["analysis"]["omega0"] == 6.0
@@ -97,7 +108,7 @@ def test_the_folder_holds_what_it_should(typed: Run, arrays: Path, tmp_path: Pat
 
 
 def test_stages_and_table_are_printed(typed: Run, arrays: Path, tmp_path: Path) -> None:
-    done = typed("analyze", arrays, "--out", tmp_path / "out", "--no-figures")
+    done = typed("analyze", arrays, "--out", tmp_path / "out", "--no-figures", "--no-intervals")
     assert done.err.splitlines() == [f"Reading {arrays}", "Analysing 2 layers", "Writing the results"]
     assert done.out.startswith("attention.npz: 2 layers, 20 documents of 32 tokens, causal, head mean\n")
     assert f"The results are in {tmp_path / 'out'}: start with summary.csv." in done.out
@@ -172,7 +183,7 @@ def test_nan_is_named_and_left_out_on_demand(typed: Run, attention: np.ndarray, 
     error = refused(typed, tmp_path, spoiled)
     assert "Attention of layer 'layer1' has NaN or Inf in document 5." in error
     assert "(--drop-bad)" in error
-    done = typed("analyze", tmp_path / "a.npy", "--out", tmp_path / "out", "--drop-bad", "--no-figures", "--quiet")
+    done = typed("analyze", tmp_path / "a.npy", "--out", tmp_path / "out", "--drop-bad", "--no-figures", "-q")
     assert done.status == 0
     assert done.err == "Warning: Left out 1 of 20 documents with NaN or Inf: [5]. [dropped-documents]\n"
     study = es.open_study(tmp_path / "out")
@@ -221,7 +232,15 @@ def test_scores_are_refused_unless_they_are_meant(typed: Run, tmp_path: Path) ->
     error = refused(typed, tmp_path, scores)
     assert "'layer0'" in error
     assert "(--unnormalised)" in error
-    line = ["analyze", tmp_path / "a.npy", "--out", tmp_path / "out", "--unnormalised", "--no-figures"]
+    line = [
+        "analyze",
+        tmp_path / "a.npy",
+        "--out",
+        tmp_path / "out",
+        "--unnormalised",
+        "--no-figures",
+        "--no-intervals",
+    ]
     assert typed(*line).status == 0
     assert es.open_study(tmp_path / "out").provenance["unnormalised"] is True
 

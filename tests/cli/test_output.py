@@ -22,7 +22,7 @@ def out(typed: Run, arrays: Path, tmp_path: Path) -> Path:
 
 
 def test_a_second_run_needs_force(typed: Run, arrays: Path, out: Path) -> None:
-    line = ["analyze", arrays, "--out", out, "--no-figures", "-q", "--modes", "2"]
+    line = ["analyze", arrays, "--out", out, "--no-figures", "-q", "--no-intervals", "--modes", "2"]
     done = typed(*line)
     assert done.status == 1
     assert done.err == (

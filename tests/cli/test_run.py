@@ -21,7 +21,7 @@ pytest.importorskip("transformers")
 Run = Any
 
 SAME: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
-    ("--documents 12", {"count": 12, "context": 40}, {}, {}),
+    ("--documents 9 --layers 0", {"count": 9, "context": 40}, {"layers": [0]}, {}),
     (
         "--documents 10 --context 24 --seed 5 --overlap --heads each --layers 1 --batch 3 --no-intervals",
         {"count": 10, "context": 24, "seed": 5, "overlap": True},
@@ -29,10 +29,10 @@ SAME: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
         {"intervals": False, "seed": 5},
     ),
     (
-        "--documents 9 --max-lag 10 --layers transformer.h.0.attn --special none",
+        "--documents 9 --max-lag 10 --layers transformer.h.0.attn --special none --no-intervals",
         {"count": 9, "context": 40, "special": "none"},
         {"max_lag": 10, "layers": ["transformer.h.0.attn"]},
-        {"max_lag": 10},
+        {"max_lag": 10, "intervals": False},
     ),
 ]
 
@@ -105,7 +105,7 @@ def test_the_record_says_how_the_results_came_about(done: tuple[Any, Path], text
 
 def test_token_ids_in_place_of_a_text(typed: Run, model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "ids.npy", np.random.default_rng(0).integers(0, 270, size=(9, 20)))
-    line = ["run", model, "--token-ids", tmp_path / "ids.npy", "--no-figures", "-q"]
+    line = ["run", model, "--token-ids", tmp_path / "ids.npy", "--no-figures", "--no-intervals", "-q"]
     assert typed(*line, "--out", tmp_path / "out").status == 0
     assert es.open_study(tmp_path / "out").data.children["transformer.h.0.attn"].attrs["documents"] == 9
     refused = typed(*line, "--out", tmp_path / "other", "--context", "16")
@@ -115,7 +115,19 @@ def test_token_ids_in_place_of_a_text(typed: Run, model: Path, tmp_path: Path) -
 
 def test_standard_input_and_json_lines(typed: Run, model: Path, text: Path, tmp_path: Path) -> None:
     words = text.read_text()
-    line = ["run", model, "--no-figures", "-q", "--documents", "8", "--context", "16", "--layers", "0"]
+    line = [
+        "run",
+        model,
+        "--no-figures",
+        "--no-intervals",
+        "-q",
+        "--documents",
+        "8",
+        "--context",
+        "16",
+        "--layers",
+        "0",
+    ]
     assert typed(*line, "--text", "-", "--out", tmp_path / "a", given=words).status == 0
     lines = tmp_path / "book.jsonl"
     lines.write_text(json.dumps({"body": words[:4000]}) + "\n" + json.dumps({"body": words[4000:]}) + "\n")
@@ -162,7 +174,7 @@ def test_a_text_that_cannot_be_read_gives_one_line(
 def test_the_encoding_is_an_option(typed: Run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes("caf\u00e9 au lait ".encode("latin-1") * 300)
     line = ["run", model, "--text", tmp_path / "latin.txt", "--encoding", "latin-1", "--context", "16"]
-    line += ["--documents", "8", "--layers", "0", "--no-figures", "-q", "--out", tmp_path / "out"]
+    line += ["--documents", "8", "--layers", "0", "--no-figures", "--no-intervals", "-q", "--out", tmp_path / "out"]
     assert typed(*line).status == 0
     documents = es.open_study(tmp_path / "out").documents
     assert documents is not None
@@ -235,7 +247,18 @@ def test_a_check_that_fails_stops_the_run_or_marks_the_study(
         return (weights @ value).transpose(1, 2), weights
 
     monkeypatch.setattr(modeling_gpt2, "eager_attention_forward", uniform)
-    line = ["run", model, "--text", text, "--documents", "9", "--no-figures", "--out", tmp_path / "out"]
+    line = [
+        "run",
+        model,
+        "--text",
+        text,
+        "--documents",
+        "9",
+        "--no-figures",
+        "--no-intervals",
+        "--out",
+        tmp_path / "out",
+    ]
     done = typed(*line, "-q")
     assert done.status == 1
     assert "Check 'masked keys' failed in layer 'transformer.h.0.attn'" in done.err
