@@ -29,17 +29,17 @@ def model() -> Any:
 
 def test_an_untrained_model_does_not_differ_from_its_twins(model: Any) -> None:
     ensemble = es.capture(model, documents(40))
-    study = run_nulls(es.analyze(ensemble), ensemble, ["twin", "shuffled"], model=model)
+    study = run_nulls(es.analyze(ensemble), ensemble, ["twin", "shuffled", "phases"], model=model)
     data = study.layer(0)
-    assert data["null"].values.tolist() == ["twin 0", "twin 1", "twin 2", "shuffled"]
-    assert data["comparison"].values.tolist() == ["twin", "shuffled"]
+    assert data["null"].values.tolist() == ["twin 0", "twin 1", "twin 2", "shuffled", "phases"]
+    assert data["comparison"].values.tolist() == ["twin", "shuffled", "phases"]
     corrected = data["null_p_holm"].sel(comparison="twin").values
     assert np.nanmin(corrected) > 0.05
     assert np.isfinite(corrected[NULL_MEASURES.index("field_participation_ratio")])
     table = study.summary()
     assert {"twin_participation_ratio", "shuffled_sink_mass", "twin_differs"} <= set(table.columns)
     assert table["twin_differs"].tolist() == ["", ""]
-    assert study.provenance["nulls"] == {"names": ["twin", "shuffled"], "seeds": 3}
+    assert study.provenance["nulls"] == {"names": ["twin", "shuffled", "phases"], "seeds": 3}
 
 
 def test_a_twin_is_what_capturing_it_gives(model: Any) -> None:
@@ -64,14 +64,7 @@ def test_reading_on_stops_at_the_first_doubling_that_is_precise_enough(model: An
     assert counts == [100]
     assert study.provenance["auto"]["reached"]
     with pytest.warns(es.EddyscopeWarning, match=r"at 200 documents: .* and not to 0\.0%: there was no more to read"):
-        _, study = read_on(
-            read,
-            lambda d: es.capture(model, d, checks=False),
-            analysis={},
-            precision=0.001,
-            measure="sink_mass",
-            most=200,
-        )
+        _, study = read_on(read, lambda d: es.capture(model, d, checks=False), analysis={}, precision=0.0001, most=200)
     assert counts == [100, 100, 200]
     assert [look["documents"] for look in study.provenance["auto"]["looks"]] == [100, 200]
 

@@ -115,7 +115,7 @@ def _curve(data: xr.Dataset, prefix: str) -> xr.Variable:
     parts = data[f"{prefix}resolved_variances_replicates"].values
     curve = np.vstack([whole, parts])
     curve[:, window:] = np.nan
-    return xr.Variable(("curve", "resolved_rank"), curve)
+    return xr.Variable(("curve_of", "resolved_rank"), curve)
 
 
 def comparisons(
