@@ -58,6 +58,15 @@ def test_white_noise_has_no_decay_and_its_rank_counts_documents(study):
     assert any("it says how many documents there are" in s for s in said)
 
 
+def test_coherence_stands_beside_what_chance_gives(noise, study):
+    data, plain = study.layer(0), analysed(noise, intervals=False).layer(0)
+    np.testing.assert_allclose(data["coherence"], plain["coherence"], rtol=1e-4, atol=1e-5)
+    assert "coherence_chance" not in plain
+    gamma, chance = data["coherence"].isel(band=0), data["coherence_chance"].isel(band=0)
+    np.testing.assert_allclose(data["coherence_debiased"].isel(band=0), (gamma**2 - chance) / (1 - chance), atol=1e-6)
+    assert np.isnan(data["phase_consistency"].isel(band=1)).all()
+
+
 def test_without_intervals_there_is_nothing_that_resamples(noise):
     data = analysed(noise, intervals=False).layer(0)
     assert [n for n in data.variables if n.endswith(("_low", "_replicates", "_convergence"))] == ["cone_low"]

@@ -9,7 +9,8 @@ from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.errors import InputError, UsageError
 from eddyscope.kernels.coherence import cross_coherence, key_transform, leakage_share
 from eddyscope.kernels.lagstats import take_out_mean
-from eddyscope.lagfield import ComplexArray, LagField
+from eddyscope.kernels.pairs import PairStatistics, field_pairs
+from eddyscope.lagfield import BoolArray, ComplexArray, FloatArray, LagField
 from eddyscope.schema import attributes
 from eddyscope.study.published import OMEGA0
 
@@ -33,6 +34,30 @@ def field_coherence(
     InputError
         Where the field is not square or keeps only a band of lags: rows along the key axis are then incomplete.
     """
+    dense, transform = _transformable(field, scale, omega0, of, length)
+    gamma = cross_coherence(dense, transform, field.causal)
+    if of == "fluctuation":
+        gamma[_leaking(dense, transform, scale)] = np.nan
+    return gamma
+
+
+def field_pair_statistics(field: LagField, scale: float, *, omega0: float = 6.0) -> PairStatistics:
+    """Coherence of one head's fluctuation with its chance level, phase consistency and amplitude correlation.
+
+    The coherence is that of :func:`field_coherence`, and all four are NaN where it is.
+    """
+    dense, transform = _transformable(field, scale, omega0, "fluctuation", None)
+    pairs = field_pairs(dense, transform, field.causal)
+    leaking = _leaking(dense, transform, scale)
+    for map_ in (pairs.coherence, pairs.chance, pairs.phase_consistency, pairs.amplitude_correlation):
+        map_[leaking] = np.nan
+    return pairs
+
+
+def _transformable(
+    field: LagField, scale: float, omega0: float, of: str, length: int | None
+) -> tuple[FloatArray, ComplexArray]:
+    """Dense field, its fluctuation where that is wanted, and the transform along the key axis."""
     geometry = field.geometry
     if geometry.queries != geometry.keys or geometry.max_lag is not None:
         raise InputError(
@@ -45,12 +70,13 @@ def field_coherence(
         dense = dense.astype(np.float32)
     if of == "fluctuation":
         take_out_mean(dense)
-    transform = key_transform(geometry.keys, scale, omega0, length)
-    gamma = cross_coherence(dense, transform, field.causal)
-    if of == "fluctuation":
-        energy = np.einsum("sik,sik->ik", dense, dense).astype(np.float64) / dense.shape[0]
-        gamma[leakage_share(energy, transform, scale) > MAX_LEAKAGE] = np.nan
-    return gamma
+    return dense, key_transform(geometry.keys, scale, omega0, length)
+
+
+def _leaking(dense: FloatArray, transform: ComplexArray, scale: float) -> BoolArray:
+    """Keys where more than 1 % of the power is the wavelet's tail over louder keys, shape (query, key)."""
+    energy = np.einsum("sik,sik->ik", dense, dense).astype(np.float64) / dense.shape[0]
+    return np.asarray(leakage_share(energy, transform, scale) > MAX_LEAKAGE)
 
 
 def coherence(

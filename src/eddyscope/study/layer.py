@@ -14,7 +14,7 @@ from eddyscope.kernels.peaks import Peak
 from eddyscope.lagfield import FloatArray, IntArray, LagField
 from eddyscope.schema import attributes
 from eddyscope.study.bands import NO_FULL_ROWS, Band, band_windows, choose_bands, dominant_peaks
-from eddyscope.study.coherence import field_coherence
+from eddyscope.study.coherence import field_coherence, field_pair_statistics
 from eddyscope.study.lagpart import (
     Variables,
     budget_variables,
@@ -79,7 +79,7 @@ def analyze_field(field: LagField, options: Options, sample: Sample) -> xr.Datas
         **_field_variables(field, passed, pods[0], min_query),
         "window": (("band", "lag"), windows),
         "energy_outside": ((), _energy_outside(energy, spectral_rows, windows, field.lags)),
-        **_coherence_variables(field, options, bands, found),
+        **_coherence_variables(field, options, bands, found, sample.groups is not None),
         "group": (("document",), np.full(field.documents, -1) if sample.groups is None else sample.groups),
     }
     if sample.groups is not None:
@@ -251,7 +251,9 @@ def _energy_outside(energy: FloatArray, rows: LagRows, windows: FloatArray, lags
     return 1.0 - float((energy * covered).sum()) / total
 
 
-def _coherence_variables(field: LagField, options: Options, bands: list[Band], found: Spectra) -> Variables:
+def _coherence_variables(
+    field: LagField, options: Options, bands: list[Band], found: Spectra, against_chance: bool
+) -> Variables:
     """Coherence at the scale of the first band; of an octave band at the scale whose wavelength is its lag."""
     scale = np.full(len(bands), np.nan)
     if field.geometry.queries != field.geometry.keys or field.geometry.max_lag is not None:
@@ -262,15 +264,24 @@ def _coherence_variables(field: LagField, options: Options, bands: list[Band], f
         wanted = float(found.scales[np.abs(np.log(found.wavelengths / max(first.lag, 1.0))).argmin()])
     scale[0] = wanted
     published = options.preset == "published"
-    gamma = field_coherence(
-        field,
-        wanted,
-        omega0=options.omega0,
-        of="raw" if published else "fluctuation",
-        length=2 * field.geometry.keys if published else None,
-    )
     pack = field.geometry.pack
+    beside: Variables = {}
+    if against_chance and not published:
+        pairs = field_pair_statistics(field, wanted, omega0=options.omega0)
+        gamma = pairs.coherence
+        for name in ("coherence_chance", "phase_consistency", "amplitude_correlation"):
+            values = getattr(pairs, name.removeprefix("coherence_"))
+            beside[f"packed_{name}"] = (("entry",), pack(values).astype(np.float32))
+    else:
+        gamma = field_coherence(
+            field,
+            wanted,
+            omega0=options.omega0,
+            of="raw" if published else "fluctuation",
+            length=2 * field.geometry.keys if published else None,
+        )
     return {
+        **beside,
         "coherence_scale": (("band",), scale),
         "packed_coherence": (("entry",), pack(np.abs(gamma)).astype(np.float32)),
         "packed_coherence_phase": (("entry",), pack(np.angle(gamma)).astype(np.float32)),
@@ -332,7 +343,7 @@ def _attributes(name: str, field: LagField, options: Options, rows: LagRows, fou
         extra = {"field": "raw" if published else rows.field, **spectral}
     elif name.startswith(("octave_", "lag_", "median", "near", "far", "energy_outside")):
         extra = {"field": rows.field}
-    elif "coherence" in name:
+    elif "coherence" in name or name.endswith(("phase_consistency", "amplitude_correlation")):
         extra = {"field": "raw", "part": "total" if published else "fluctuation", **spectral}
     elif name not in COORDINATES:
         kind = "raw" if options.sink_pod == "keep" else "masked"

@@ -14,9 +14,13 @@ from eddyscope.errors import InputError
 from eddyscope.lagfield import LagGeometry
 from eddyscope.schema import PACKED, attributes
 from eddyscope.study.summary import summary_table
+from eddyscope.trust.coherence import debiased_coherence
 
 if TYPE_CHECKING:
     from eddyscope.documents import Documents
+
+#: Maps that are computed for the first band alone.
+_OF_FIRST_BAND = ("coherence", "coherence_phase", "coherence_chance", "phase_consistency", "amplitude_correlation")
 
 
 class Study:
@@ -98,11 +102,13 @@ class Study:
         for name in ("modes", "field_modes"):
             if name in expanded:
                 expanded[name] = expanded[name].where(expanded[name]["query"] >= data.attrs["min_query"])
-        for name in ("coherence", "coherence_phase"):
+        for name in _OF_FIRST_BAND:
             if name in expanded:  # computed for the first band alone
                 expanded[name] = expanded[name].where(data["coherence_scale"].notnull())
                 expanded[name] = expanded[name].transpose(..., "band", "query", "key")
                 expanded[name].attrs = dict(data[f"packed_{name}"].attrs)
+        if "coherence_chance" in expanded:
+            expanded["coherence_debiased"] = _debiased(expanded["coherence"], expanded["coherence_chance"])
         return data.drop_vars([p for p in PACKED if p in data]).assign(expanded)
 
     def __iter__(self) -> Iterator[tuple[str, xr.Dataset]]:
@@ -119,6 +125,12 @@ class Study:
         from eddyscope.store import save_study
 
         return save_study(self, path, force=force)
+
+
+def _debiased(coherence: xr.DataArray, chance: xr.DataArray) -> xr.DataArray:
+    """Squared coherence with chance taken off."""
+    values = debiased_coherence(coherence.values, chance.values)
+    return coherence.copy(data=values).assign_attrs(attributes("coherence_debiased"))
 
 
 def layer_geometry(data: xr.Dataset) -> LagGeometry:
