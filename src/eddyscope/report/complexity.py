@@ -178,6 +178,7 @@ def _handle(colour: str, marker: str, label: str) -> Line2D:
 
 
 def _limits_of_rank(axes: Axes, documents: int) -> None:
+    axes.set_ylim(0, max(1.0, axes.get_ylim()[1]))
     if documents < 3:
         return
     for value, style, text in (
@@ -189,7 +190,7 @@ def _limits_of_rank(axes: Axes, documents: int) -> None:
             text, (1, value), xycoords=("axes fraction", "data"), xytext=(2, 0), textcoords="offset points",
             va="center", fontsize=6, color=GREY,
         )  # fmt: skip
-    axes.set_ylim(0, None)
+    axes.set_ylim(0, max(axes.get_ylim()[1], 1.06 * (documents - 1)))
 
 
 def _log_axis(axes: Axes) -> None:

@@ -13,7 +13,7 @@ from matplotlib.image import AxesImage
 
 from eddyscope.report.layout import PAGE_WIDTH, caption_height, wrap, write_caption, write_head
 from eddyscope.report.style import DIVERGING, GREY, INK, SEQUENTIAL, colormap, fix_ticks, house_style, ink_on
-from eddyscope.report.views import View, nothing_to_see, views
+from eddyscope.report.views import View, views
 from eddyscope.schema import SIDES
 from eddyscope.study.study import Study
 from eddyscope.study.summary import octave_labels
@@ -168,8 +168,8 @@ def _label(axes: Axes, shown: Sequence[View], labels: list[str], side: str | Non
         if shown[row].layer != shown[row - 1].layer and shown[row].head != "mean":
             axes.axhline(row - 0.5, color="white", linewidth=1.0)
     for row, view in enumerate(shown):
-        if not np.isfinite(view.data["median_lag"]) and len(shown) <= _NUMBERED_ROWS:
-            text = nothing_to_see(view.data).replace("\n", " ")
+        if view.missing and len(shown) <= _NUMBERED_ROWS:
+            text = view.missing.replace("\n", " ")
             axes.text(len(labels) / 2 - 0.5, row, text, ha="center", va="center", fontsize=6.5, color=GREY)
 
 

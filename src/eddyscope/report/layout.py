@@ -179,12 +179,9 @@ def page(
     Page
     """
     room = room or Room()
-    columns = columns or columns_for(count)
+    columns, panel = _fit(count, columns, aspect, stack, widest, room)
     rows = -(-count // columns)
     gaps = room.left + room.right + room.between * (columns - 1)
-    fixed = rows * room.above + (rows - 1) * room.below + rows * (stack - 1) * _STACKED
-    tallest = (PAGE_HEIGHT - _HEAD - room.legend - room.bottom - fixed) / (rows * stack)
-    panel = min(widest, (PAGE_WIDTH - gaps) / columns, tallest / aspect)
     width = max(LEAST_WIDTH, gaps + panel * columns)
     tall = panel * aspect
     lines = wrap(caption, width)
@@ -201,6 +198,24 @@ def page(
         levels = [top - (level + 1) * tall - level * _STACKED for level in range(stack)]
         cells.append([figure.add_axes((x / width, y / height, panel / width, tall / height)) for y in levels])
     return Page(figure, cells, columns, room)
+
+
+def _fit(count: int, columns: int | None, aspect: float, stack: int, widest: float, room: Room) -> tuple[int, float]:
+    """Columns, and the largest width of a panel at which they fit the page.
+
+    Columns that were asked for (the heads of a layer) may be doubled and so on, where that makes panels larger.
+    """
+    candidates = [columns * times for times in range(1, 1 + 10 // columns)] if columns else [columns_for(count)]
+    best = (candidates[0], 0.0)
+    for across in candidates:
+        rows = -(-count // across)
+        width = PAGE_WIDTH - room.left - room.right - room.between * (across - 1)
+        fixed = rows * room.above + (rows - 1) * room.below + rows * (stack - 1) * _STACKED
+        down = PAGE_HEIGHT - _HEAD - room.legend - room.bottom - fixed
+        panel = min(widest, width / across, down / (rows * stack) / aspect)
+        if panel > best[1] + 1e-9:
+            best = (across, panel)
+    return best
 
 
 def wrap(sentences: Sequence[str], width: float) -> list[str]:

@@ -68,13 +68,12 @@ def draw_modes(
         widest=2.6,
         room=Room(left=0.72, right=0.9),
     )
-    pairs = [(_first_mode(view, "packed_modes"), _first_mode(view, "packed_field_modes")) for view in chosen.shown]
-    norm = root_norm([mode for pair in pairs for mode in pair])
+    norm = root_norm([first_mode(view, prefix) for view in chosen.shown for prefix in ("", "field_")])
     name_panels(laid, chosen.shown, [view.first_band for view in chosen.shown])
     image = None
-    for index, (stack, view, pair) in enumerate(zip(laid.cells, chosen.shown, pairs, strict=True)):
-        for axes, mode, prefix in zip(stack, pair, ("", "field_"), strict=True):
-            image = _plot_mode(view, mode, axes, norm, prefix) or image
+    for index, (stack, view) in enumerate(zip(laid.cells, chosen.shown, strict=True)):
+        for axes, prefix in zip(stack, ("", "field_"), strict=True):
+            image = plot_mode(view, axes, prefix, norm) or image
             if laid.at_left(index):
                 axes.set_ylabel("first band" if prefix == "" else "no window")
     laid.outer_labels()
@@ -106,7 +105,7 @@ def draw_coherence(
     chance = 1 / np.sqrt(documents)
     laid = page(
         len(chosen.shown),
-        title=f"Coherence with the query's own position (chance: about 1/√{documents} = {chance:.2g})",
+        title=f"Coherence with the query's own position (chance: about 1/√N = {chance:.2g})",
         subtitle=chosen.about,
         caption=(*_COHERENCE_CAPTION, chosen.note),
         aspect=_map_aspect(chosen.shown),
@@ -147,7 +146,7 @@ def plot_map(values: FloatArray, axes: Axes, norm: Normalize, colours: str) -> A
     """A (query, key) map, first query on top, NaN in grey."""
     image = axes.imshow(values, norm=norm, cmap=colormap(colours), aspect="auto")
     for axis in (axes.xaxis, axes.yaxis):
-        whole_ticks(axis, 3)
+        whole_ticks(axis)
     return image
 
 
@@ -180,12 +179,17 @@ def _scale_of(view: View) -> str:
     return f"scale {plain(scale)}" if view.fluctuates and np.isfinite(scale) else ""
 
 
-def _plot_mode(view: View, mode: FloatArray | None, axes: Axes, norm: Normalize, prefix: str) -> AxesImage | None:
+def plot_mode(view: View, axes: Axes, prefix: str = "", norm: Normalize | None = None) -> AxesImage | None:
+    """First mode of the first band (prefix ``""``) or without a window (``"field_"``) of one layer or head.
+
+    None where there is no mode, which the panel then says. The colour scale is the mode's own by default.
+    """
+    mode = first_mode(view, prefix)
     if mode is None:
         say(axes, NO_FLUCTUATION)
         axes.set(xticks=[], yticks=[])
         return None
-    image = plot_map(mode, axes, norm, DIVERGING)
+    image = plot_map(mode, axes, norm or root_norm([mode]), DIVERGING)
     share = float(view.data[f"{prefix}first_mode_energy"].values.ravel()[0])
     axes.text(
         0.97, 0.96, f"{100 * share:.0f} %", transform=axes.transAxes, ha="right", va="top", fontsize=6, color=INK,
@@ -194,11 +198,11 @@ def _plot_mode(view: View, mode: FloatArray | None, axes: Axes, norm: Normalize,
     return image
 
 
-def _first_mode(view: View, packed: str) -> FloatArray | None:
-    """The first mode, expanded; None where there is none."""
+def first_mode(view: View, prefix: str) -> FloatArray | None:
+    """The first mode as a (query, key) map; None where there is none."""
     if not view.fluctuates:
         return None
-    data = view.data[packed].isel(mode=0)
+    data = view.data[f"packed_{prefix}modes"].isel(mode=0)
     values = (data.isel(band=0) if "band" in data.dims else data).values
     return view.expand(values, from_first_query=True) if np.isfinite(values).any() else None
 
@@ -225,4 +229,4 @@ def _bar_of_modes(laid: Page, image: AxesImage, norm: FuncNorm) -> None:
     fix_ticks(bar.ax.yaxis, ticks, [plain(t).replace("-", "−") for t in ticks])
 
 
-__all__ = ["draw_coherence", "draw_modes", "plot_coherence", "plot_map", "root_norm"]
+__all__ = ["draw_coherence", "draw_modes", "first_mode", "plot_coherence", "plot_map", "plot_mode", "root_norm"]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -15,7 +14,7 @@ from matplotlib.patches import Patch
 
 from eddyscope.report.layout import Room, name_panels, page, say
 from eddyscope.report.style import BLUE, GREEN, GREY, INK, PALE, VERMILION, fix_ticks, house_style, whole_ticks
-from eddyscope.report.views import MOST_PANELS, NO_FLUCTUATION, views
+from eddyscope.report.views import MOST_PANELS, NO_FLUCTUATION, View, views
 from eddyscope.study.study import Study, layer_geometry
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -70,30 +69,34 @@ def draw_mode_profiles(
     )
     name_panels(laid, chosen.shown, [view.first_band for view in chosen.shown])
     for index, ((axes,), view) in enumerate(zip(laid.cells, chosen.shown, strict=True)):
-        if view.fluctuates:
-            plot_mode_profiles(view.data, axes)
-        else:
-            _empty(axes)
+        plot_mode_profiles(view, axes)
         axes.tick_params(labelleft=laid.at_left(index))
     laid.label_axes("lag, tokens (positive looks back)", "mode profile over its largest value")
     return laid.figure
 
 
-def plot_mode_profiles(data: xr.Dataset, axes: Axes) -> list[Line2D]:
+def plot_mode_profiles(view: View, axes: Axes) -> list[Line2D]:
     """Profiles of one layer (one head).
 
     Parameters
     ----------
-    data : Dataset
-        Of one head, from :meth:`eddyscope.Study.layer` or ``packed``.
+    view : View
     axes : Axes
 
     Returns
     -------
     list of Line2D
         The modes of the first band, ``mode_profile`` over the largest modulus among them, then the first mode without
-        a window, ``field_mode_profile`` over its largest modulus; on the lags of the full rows.
+        a window, ``field_mode_profile`` over its largest modulus; on the lags of the full rows. None of
+        them where nothing fluctuates.
     """
+    axes.set_ylim(-1.08, 1.08)
+    fix_ticks(axes.yaxis, (-1, 0, 1), ("−1", "0", "1"))
+    if not view.fluctuates:
+        say(axes, NO_FLUCTUATION)
+        axes.set_xticks([])
+        return []
+    data = view.data
     within = np.isfinite(data["lag_energy"].values)
     if not within.any():  # no full row: the nearer half of the lags, where most queries are
         within = np.abs(data["lag"].values) <= np.abs(data["lag"].values).max() // 2
@@ -108,8 +111,6 @@ def plot_mode_profiles(data: xr.Dataset, axes: Axes) -> list[Line2D]:
         lines += axes.plot(lags, curve, color=colour, zorder=4)
     for curve in _over_largest(field):
         lines += axes.plot(lags, curve, color=INK, linestyle=(0, (3, 1.5)), linewidth=0.9, zorder=3)
-    axes.set_ylim(-1.08, 1.08)
-    fix_ticks(axes.yaxis, (-1, 0, 1), ("−1", "0", "1"))
     counts = layer_geometry(data).counts[within]
     far = _farthest(lags, counts, band if np.isfinite(band).any() else field)
     axes.set_xlim(-0.02 * far if lags[0] >= 0 else -far, far)
@@ -134,12 +135,6 @@ def _farthest(lags: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], curves
     total = at_distance.sum()
     enough = int(np.argmax(np.cumsum(at_distance) >= _SHOWN_ENERGY * total)) if total > 0 else 0
     return float(min(max(8, 2 ** int(np.ceil(np.log2(enough + 1)))), max(1, np.abs(lags).max())))
-
-
-def _empty(axes: Axes) -> None:
-    say(axes, NO_FLUCTUATION)
-    axes.set(xticks=[], ylim=(-1.08, 1.08))
-    fix_ticks(axes.yaxis, (-1, 0, 1), ("−1", "0", "1"))
 
 
 __all__ = ["draw_mode_profiles", "plot_mode_profiles"]

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from eddyscope.report.layout import Room, name_panels, page, say
 from eddyscope.report.style import INK, SEQUENTIAL, colormap, house_style, log_ticks, plain, whole_ticks
-from eddyscope.report.views import MOST_PANELS, View, has_rows, nothing_to_see, views
+from eddyscope.report.views import MOST_PANELS, NO_FLUCTUATION, View, views
 from eddyscope.study.study import Study
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -52,7 +52,7 @@ def draw_scalograms(
         The meshes hold ``scalogram`` of the part ``fluctuation`` on lags that the full rows have.
     """
     chosen = views(study, layers, heads, MOST_PANELS)
-    norm = common_norm([view.data for view in chosen.shown])
+    norm = common_norm(chosen.shown)
     laid = page(
         len(chosen.shown),
         title="Wavelengths along the lag: scalograms of the fluctuation",
@@ -65,7 +65,7 @@ def draw_scalograms(
     name_panels(laid, chosen.shown, [_found(view) for view in chosen.shown])
     mesh = None
     for (axes,), view in zip(laid.cells, chosen.shown, strict=True):
-        mesh = plot_scalogram(view.data, axes, norm) or mesh
+        mesh = plot_scalogram(view, axes, norm) or mesh
     _share_axes([axes for (axes,) in laid.cells], chosen.shown)
     laid.outer_labels()
     laid.label_axes("lag, tokens (positive looks back)", "wavelength, tokens")
@@ -74,9 +74,9 @@ def draw_scalograms(
     return laid.figure
 
 
-def common_norm(layers: Sequence[xr.Dataset]) -> LogNorm:
+def common_norm(shown: Sequence[View]) -> LogNorm:
     """Logarithmic colour scale over all layers, four decades at most."""
-    energies = [_fluctuation(data)[2] for data in layers]
+    energies = [_fluctuation(view.data)[2] for view in shown if not view.missing]
     energies = [e for e in energies if e.max(initial=0.0) > 0]
     largest = max((float(e.max(initial=0.0)) for e in energies), default=0.0)
     if not largest > 0:
@@ -85,13 +85,12 @@ def common_norm(layers: Sequence[xr.Dataset]) -> LogNorm:
     return LogNorm(min(max(least, largest * 10**-_DECADES), largest / 10), largest)
 
 
-def plot_scalogram(data: xr.Dataset, axes: Axes, norm: LogNorm | None = None) -> QuadMesh | None:
+def plot_scalogram(view: View, axes: Axes, norm: LogNorm | None = None) -> QuadMesh | None:
     """Scalogram of the fluctuation of one layer (one head), with cone and dominant wavelengths.
 
     Parameters
     ----------
-    data : Dataset
-        Of one head, from :meth:`eddyscope.Study.layer` or ``packed``.
+    view : View
     axes : Axes
     norm : LogNorm, optional
         The layer's own by default.
@@ -101,16 +100,17 @@ def plot_scalogram(data: xr.Dataset, axes: Axes, norm: LogNorm | None = None) ->
     QuadMesh or None
         None where nothing fluctuates; the panel says so.
     """
+    data = view.data
     lags, wavelengths, energy = _fluctuation(data)
-    if not (energy > 0).any():
-        say(axes, nothing_to_see(data))
+    if view.missing or not (energy > 0).any():
+        say(axes, view.missing or NO_FLUCTUATION)
         return None
     edges = _geometric_edges(wavelengths)
     mesh = axes.pcolormesh(
         np.append(lags - 0.5, lags[-1] + 0.5),
         edges,
         np.ma.masked_less_equal(energy, 0.0),
-        norm=norm or common_norm([data]),
+        norm=norm or common_norm([view]),
         cmap=colormap(SEQUENTIAL),
         rasterized=True,
     )
@@ -186,7 +186,7 @@ def _mark_bands(data: xr.Dataset, axes: Axes) -> None:
 
 def _found(view: View) -> str:
     """The strongest wavelength of the bands, or that there is none."""
-    if not (view.fluctuates and has_rows(view.data)):
+    if view.missing:
         return ""
     period = float(view.data["dominant_wavelength"].values[0])
     return f"wavelength {plain(period)}" if np.isfinite(period) else "no dominant"
@@ -194,7 +194,7 @@ def _found(view: View) -> str:
 
 def _share_axes(panels: Sequence[Axes], shown: Sequence[View]) -> None:
     """The same limits and ticks in all panels, wide enough for the layer that has most lags and scales."""
-    drawn = [axes for axes, view in zip(panels, shown, strict=True) if (_fluctuation(view.data)[2] > 0).any()]
+    drawn = [axes for axes, view in zip(panels, shown, strict=True) if axes.collections and not view.missing]
     if not drawn:
         for axes in panels:
             axes.set(xticks=[], yticks=[])

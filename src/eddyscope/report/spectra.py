@@ -27,9 +27,8 @@ _TEXT_LINE = 8
 _CAPTION = (
     "Energy of each mode by rank. Dashed: power law with exponent −β over the ranks it was fitted on, as published; "
     "T = 1/β is larger where more patterns share the energy; * not a power law.",
-    "Sampling floor: with {documents} documents each eigenvalue also carries about 1/{documents} of all the energy "
-    "that later modes should hold. A flat tail, and a small β, may say how many documents there are rather than how "
-    "the layer decays.",
+    "Sampling floor: with N = {documents} each eigenvalue also carries about 1/N of all the energy that later modes "
+    "should hold. A flat tail, and a small β, may say how many documents there are rather than how the layer decays.",
 )
 
 

@@ -65,6 +65,14 @@ class View:
         return str(self.data["field_stable_rank_status"].values) != NO_FLUCTUATION and not level < _ROUNDING
 
     @property
+    def missing(self) -> str:
+        """Why there are no lag statistics; empty where there are some."""
+        if int(self.data.attrs["full_rows"]) == 0:
+            left_out = int(self.data["queries_left_out"])
+            return "no rows left:\nthe sink holds nearly\nall attention" if left_out else "no full rows"
+        return "" if np.isfinite(self.data["median_lag"]) and self.fluctuates else NO_FLUCTUATION
+
+    @property
     def bands(self) -> list[int]:
         """Positions of the bands that this head has."""
         return [i for i, status in enumerate(self.data["status"].values) if str(status) != "absent"]
@@ -83,20 +91,6 @@ class View:
         if from_first_query:
             dense[..., : int(self.data.attrs["min_query"]), :] = np.nan
         return dense
-
-
-def has_rows(data: xr.Dataset) -> bool:
-    """False where no query could be used for lag statistics, because the sink holds nearly all the mass."""
-    return int(data.attrs["full_rows"]) > 0
-
-
-def nothing_to_see(data: xr.Dataset) -> str:
-    """Why the lag statistics of a layer are empty."""
-    if has_rows(data):
-        return NO_FLUCTUATION
-    return (
-        "no rows left:\nthe first key holds\nnearly all attention" if int(data["queries_left_out"]) else "no full rows"
-    )
 
 
 @dataclass(frozen=True)
@@ -164,6 +158,27 @@ def views(
         for label in labels[name][:few]
     )
     return Views(shown, _note(len(names), len(kept), total, len(shown)), about(study))
+
+
+def view_of(study: Study, layer: str | int, head: str | int | None = None) -> View:
+    """One layer of a study, as the panels take it: ``plot_scalogram(view_of(study, 3), axes)``.
+
+    Parameters
+    ----------
+    study : Study
+    layer : str or int
+        Name or position.
+    head : str or int, optional
+        Needed where each head was kept.
+    """
+    heads = None if head is None else [head]
+    shown = views(study, [layer], heads).shown
+    if len(shown) > 1:
+        raise InputError(
+            f"Layer {layer!r} has {len(shown)} heads and a panel shows one.",
+            f"Pass head=, one of: {', '.join(view.head for view in shown)}.",
+        )
+    return shown[0]
 
 
 def _head_labels(study: Study, name: str, heads: Sequence[str | int] | None) -> list[str]:
