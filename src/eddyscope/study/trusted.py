@@ -35,6 +35,8 @@ MEASURES = (*SCALES, "beta_resolved")
 WITH_INTERVAL = (*SCALES, "t_spec_published", "beta_resolved", "t_spec_resolved")
 #: Half splits of the lag POD's resolved exponent at N/4 and N/2.
 _SPLITS_FOLLOWED = 2
+#: Leading lag modes of all documents in which it works there: twice what is fitted.
+_COORDINATES = 2 * FIT_RANKS
 #: Why the resolved exponent of a band has no verdict.
 NOT_FOLLOWED = "only followed without a window"
 
@@ -155,8 +157,11 @@ def trust_lag(sums: LagGroups, *, samples: float, tolerances: tuple[float, ...],
         values = lag_spectrum(sums.covariance(np.isin(everyone, index)))
         return np.concatenate([lag_spectrum_measures(values), _ranks(values, tolerances)])
 
+    leading = np.linalg.eigh(sums.covariance(np.ones(groups, dtype=bool)))[1][:, ::-1][:, :_COORDINATES]
+    coordinates = sums.project(leading)
+
     def exponent(index: IntArray) -> FloatArray:
-        part = LagGroups(sums.products[index], sums.sums[index], sums.counts[index])
+        part = LagGroups(coordinates.products[index], coordinates.sums[index], coordinates.counts[index])
         return np.array([resolved_lag_decay(part, jackknife=False, splits=_SPLITS_FOLLOWED, seed=seed).beta])
 
     replicates = np.stack([lag_spectrum_measures(lag_spectrum(sums.without(group))) for group in range(groups)])

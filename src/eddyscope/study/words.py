@@ -26,6 +26,8 @@ _NAMES = {
 }
 _SELECTED = 0.9
 _LEVEL = 0.05
+#: An interval that spans more than this factor: some replicate lacks documents that carry much of the energy.
+_WIDE = 4
 
 
 def conclusions(data: xr.Dataset) -> list[str]:
@@ -84,6 +86,9 @@ def _dimension(data: xr.Dataset) -> str:
     verdict = convergence(data, "field_participation_ratio")
     assert verdict is not None
     value = _interval(data, "field_participation_ratio")
+    low, high = (float(data[f"field_participation_ratio_{end}"]) for end in ("low", "high"))
+    if high > _WIDE * low:
+        value += ", so wide because a few documents decide"
     if verdict[0] == "converged":
         return f"Effective dimension: {value}, the same at half of the documents."
     return f"Effective dimension: {value}, {verdict[0]} ({verdict[1]})."
@@ -113,9 +118,12 @@ def _sink(data: xr.Dataset) -> str:
         if matters
     ]
     how = str(data["sink_other_treatment"].values)
-    if not moved:
-        return f"Sinks: {sinks}."
-    return f"Sinks: {sinks}; with sink={how} lag statistics differ: {', '.join(moved)}."
+    text = f"Sinks: {sinks}"
+    if moved:
+        text += f"; with sink={how} lag statistics differ: {', '.join(moved)}"
+    if float(data["moving_sinks"]) >= 1:
+        text += "; those at changing places stay in the lag statistics, which they make look flat"
+    return f"{text}."
 
 
 def _nulls(data: xr.Dataset) -> list[str]:
