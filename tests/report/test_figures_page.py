@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import eddyscope as es
+import planted
 from eddyscope.report import FIGURES, draw_complexity, draw_lag_energy, draw_scalograms
 from eddyscope.report.views import MOST_PANELS
 
@@ -71,6 +72,16 @@ def test_every_figure_says_what_it_shows_and_of_what(causal, name):
     assert "40 documents" in written and "96 tokens" in written and "causal" in written
     assert "layer" in written
     assert any(unit in written for unit in ("tokens", "token", "modes", "rank"))
+
+
+@pytest.mark.slow
+def test_maps_of_many_heads_can_be_read():
+    attention = np.stack([planted.noise(3, 128, seed) for seed in range(40)], axis=1).reshape(3, 4, 10, 128, 128)
+    study = es.analyze(es.AttentionEnsemble.from_arrays(attention), intervals=False)
+    for name, draw in FIGURES.items():
+        found = texts(draw(study))
+        pairs = overlapping(np.array([box for _, box in found]), 1.0)
+        assert [(name, found[a][0], found[b][0]) for a, b in pairs] == []
 
 
 def test_axes_name_their_units(causal):

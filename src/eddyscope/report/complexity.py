@@ -53,6 +53,7 @@ _CAPTION = (
     "H* of the field cannot exceed N − 1 and says little above half of it (lines); the lag POD has many more samples. "
     "Larger T = 1/β: slower decay, more patterns share the energy.",
 )
+_BY_HEAD = "Within a layer there is one point a head, in order from the left."
 
 
 @house_style()
@@ -78,7 +79,7 @@ def draw_complexity(
         4,
         title="How complex each layer is",
         subtitle=chosen.about,
-        caption=(*_CAPTION, chosen.note),
+        caption=(*_CAPTION, _BY_HEAD if chosen.by_head else ""),
         aspect=0.5,
         columns=2,
         room=Room(left=0.7, between=0.75, below=0.12, legend=0.24, above=0.26),
@@ -178,19 +179,19 @@ def _handle(colour: str, marker: str, label: str) -> Line2D:
 
 
 def _limits_of_rank(axes: Axes, documents: int) -> None:
-    axes.set_ylim(0, max(1.0, axes.get_ylim()[1]))
+    """Lines at the largest rank that the documents allow and at half of it, above which a rank is unresolved."""
+    most = documents - 1
+    top = max(1.0, axes.get_ylim()[1], 1.06 * most)
+    axes.set_ylim(0, top)
     if documents < 3:
         return
-    for value, style, text in (
-        (documents - 1, (0, (4, 2)), "N − 1"),
-        ((documents - 1) / 2, (0, (1, 1.5)), "(N − 1)/2"),
-    ):
+    for value, style, text in ((most, (0, (4, 2)), "N − 1"), (most / 2, (0, (1, 1.5)), "(N − 1)/2")):
         axes.axhline(value, color=GREY, linewidth=0.8, linestyle=style, zorder=1)
-        axes.annotate(
-            text, (1, value), xycoords=("axes fraction", "data"), xytext=(2, 0), textcoords="offset points",
-            va="center", fontsize=6, color=GREY,
-        )  # fmt: skip
-    axes.set_ylim(0, max(axes.get_ylim()[1], 1.06 * (documents - 1)))
+        if most > 0.15 * top or value == most:  # else the two names would overlap
+            axes.annotate(
+                text, (1, value), xycoords=("axes fraction", "data"), xytext=(2, 0), textcoords="offset points",
+                va="center", fontsize=6, color=GREY,
+            )  # fmt: skip
 
 
 def _log_axis(axes: Axes) -> None:

@@ -33,6 +33,7 @@ _CAPTION = (
     "Right: the share over the octave's part of the lags, so that 1 is a layer that looks nowhere in particular: wide "
     "octaves hold much energy even then. Read the density to say where a layer works.",
 )
+_BY_HEAD = "Within a layer there is one row a head, in order from the top."
 _TWO_SIDED = "Later keys are on the left of each panel, earlier keys on the right; lag 0 counts half on each side."
 
 
@@ -58,7 +59,7 @@ def draw_lag_energy(
     shown = chosen.shown
     sides: tuple[str | None, ...] = SIDES[::-1] if chosen.two_sided else (None,)  # ahead, then back, as lags ascend
     labels = _octaves(shown)
-    caption = wrap((*_CAPTION, _TWO_SIDED if chosen.two_sided else ""), PAGE_WIDTH)
+    caption = wrap((*_CAPTION, _TWO_SIDED if chosen.two_sided else "", _BY_HEAD if chosen.by_head else ""), PAGE_WIDTH)
     figure, panels = _panels(len(shown), len(labels), len(sides), caption)
     write_head(figure, "At which distances each layer's attention fluctuates", chosen.about)
     write_caption(figure, caption)

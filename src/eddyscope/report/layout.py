@@ -250,7 +250,14 @@ def name_panels(laid: Page, shown: Sequence[View], details: Sequence[str]) -> No
     room = laid.cells[0][0].get_position().width * laid.width + 0.5 * laid.room.between
     brief = [d.replace("wavelength ", "λ ").replace("no dominant", "none") for d in details]
     labels, short = [view.label for view in shown], [view.short_label for view in shown]
-    for names, what in ((labels, details), (short, details), (short, brief)):
+    least = [b.removeprefix("lags ").removeprefix("lag ") for b in brief]
+    for names, what in (
+        (labels, details),
+        (short, details),
+        (short, brief),
+        (short, least),
+        (short, [""] * len(short)),
+    ):
         titles = [" · ".join(part for part in pair if part) for pair in zip(names, what, strict=True)]
         for size in (7.5, 6.5):
             # A character of DejaVu Sans is about 0.56 em wide.

@@ -14,7 +14,7 @@ from matplotlib.image import AxesImage
 
 from eddyscope.report.layout import Page, Room, name_panels, page, say
 from eddyscope.report.style import DIVERGING, INK, SEQUENTIAL, colormap, fix_ticks, house_style, plain, whole_ticks
-from eddyscope.report.views import MOST_PANELS, NO_FLUCTUATION, View, views
+from eddyscope.report.views import MOST_PAIRS, MOST_PANELS, NO_FLUCTUATION, View, views
 from eddyscope.study.coherence import NEAR_SCALES
 from eddyscope.study.study import Study
 
@@ -23,11 +23,14 @@ FloatArray = npt.NDArray[np.floating[Any]]
 #: Share of the entries that the colours of modes resolve; the largest few take the end colours.
 _RESOLVED = 0.99
 
+#: Colour of keys so near to the query that coherence means nothing.
 _NEAR = "#a8a8a8"
+#: Maps narrower than this, in pixels, have fewer ticks.
+_NARROW = 165
 
 _MODES_CAPTION = (
-    "Above: mode 1 of the first band, named in the title. Below: mode 1 without a window. Both have unit norm; the "
-    "sign is free.",
+    "Above: mode 1 of the first band, whose wavelength λ or lags the title gives. Below: mode 1 without a window. Both "
+    "have unit norm; the sign is free.",
     "The colours go by the root of the modulus, one scale for all maps. The percentage is the mode's share of the "
     "energy. Grey: keys that the query may not see, and early queries that the POD leaves out.",
 )
@@ -56,7 +59,7 @@ def draw_modes(
     Figure
         Two panels a layer (or head); the images hold ``modes`` and ``field_modes``.
     """
-    chosen = views(study, layers, heads, MOST_PANELS)
+    chosen = views(study, layers, heads, MOST_PAIRS)
     laid = page(
         len(chosen.shown),
         title="Patterns that recur: the first modes as maps",
@@ -64,7 +67,7 @@ def draw_modes(
         caption=(*_MODES_CAPTION, chosen.note),
         aspect=_map_aspect(chosen.shown),
         stack=2,
-        columns=chosen.columns or _columns_of_pairs(len(chosen.shown)),
+        columns=_columns_of_pairs(len(chosen.shown)),
         widest=2.6,
         room=Room(left=0.72, right=0.9),
     )
@@ -145,8 +148,9 @@ def root_norm(modes: Sequence[FloatArray | None]) -> FuncNorm:
 def plot_map(values: FloatArray, axes: Axes, norm: Normalize, colours: str) -> AxesImage:
     """A (query, key) map, first query on top, NaN in grey."""
     image = axes.imshow(values, norm=norm, cmap=colormap(colours), aspect="auto")
+    few = 3 if axes.bbox.width < _NARROW else 4
     for axis in (axes.xaxis, axes.yaxis):
-        whole_ticks(axis)
+        whole_ticks(axis, few)
     return image
 
 
@@ -216,10 +220,7 @@ def _map_aspect(shown: Sequence[View]) -> float:
 
 def _columns_of_pairs(count: int) -> int:
     """Columns where a cell is two maps high."""
-    for most, columns in ((4, count), (6, 6), (12, 6), (18, 6)):
-        if count <= most:
-            return columns
-    return 8 if count <= 40 else 10
+    return count if count <= 4 else 6 if count <= 18 else 8
 
 
 def _bar_of_modes(laid: Page, image: AxesImage, norm: FuncNorm) -> None:

@@ -14,6 +14,8 @@ from eddyscope.study.study import Study, layer_geometry
 
 #: Most panels on one page of small multiples.
 MOST_PANELS = 48
+#: The same where each is a pair of panels.
+MOST_PAIRS = 40
 
 NO_FLUCTUATION = "no fluctuation"
 #: Names of folders that say little without the one they are in.
@@ -116,6 +118,11 @@ class Views:
         layers = len({view.layer for view in self.shown})
         heads, rest = divmod(len(self.shown), layers)
         return heads if not rest and layers > 1 and 2 <= heads <= 8 else None
+
+    @property
+    def by_head(self) -> bool:
+        """True where heads are shown, not their mean."""
+        return any(view.head != "mean" for view in self.shown)
 
     @property
     def two_sided(self) -> bool:
