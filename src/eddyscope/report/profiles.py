@@ -58,7 +58,7 @@ def draw_mode_profiles(
         caption=(*_CAPTION, chosen.note),
         aspect=0.72,
         columns=chosen.columns,
-        room=Room(below=0.24, legend=0.24),
+        room=Room(between=0.26, below=0.24, legend=0.24),
     )
     laid.legend(
         [
