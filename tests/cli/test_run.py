@@ -115,19 +115,8 @@ def test_token_ids_in_place_of_a_text(typed: Run, model: Path, tmp_path: Path) -
 
 def test_standard_input_and_json_lines(typed: Run, model: Path, text: Path, tmp_path: Path) -> None:
     words = text.read_text()
-    line = [
-        "run",
-        model,
-        "--no-figures",
-        "--no-intervals",
-        "-q",
-        "--documents",
-        "8",
-        "--context",
-        "16",
-        "--layers",
-        "0",
-    ]
+    line = ["run", model, "--documents", "8", "--context", "16", "--layers", "0"]
+    line += ["--no-figures", "--no-intervals", "-q"]
     assert typed(*line, "--text", "-", "--out", tmp_path / "a", given=words).status == 0
     lines = tmp_path / "book.jsonl"
     lines.write_text(json.dumps({"body": words[:4000]}) + "\n" + json.dumps({"body": words[4000:]}) + "\n")
@@ -247,18 +236,8 @@ def test_a_check_that_fails_stops_the_run_or_marks_the_study(
         return (weights @ value).transpose(1, 2), weights
 
     monkeypatch.setattr(modeling_gpt2, "eager_attention_forward", uniform)
-    line = [
-        "run",
-        model,
-        "--text",
-        text,
-        "--documents",
-        "9",
-        "--no-figures",
-        "--no-intervals",
-        "--out",
-        tmp_path / "out",
-    ]
+    line = ["run", model, "--text", text, "--documents", "9", "--out", tmp_path / "out"]
+    line += ["--no-figures", "--no-intervals"]
     done = typed(*line, "-q")
     assert done.status == 1
     assert "Check 'masked keys' failed in layer 'transformer.h.0.attn'" in done.err
