@@ -63,7 +63,7 @@ def trust_variables(
         ),
         f"{prefix}resolved_overlap": stacked([_long(t.resolved.overlap, FIT_RANKS) for t in found], "resolved_rank"),
         f"{prefix}mode_overlap": stacked([_long(t.resolved.halves.mode_overlap, modes) for t in found], "mode"),
-        f"{prefix}mode_separated": stacked([_long(t.separated.astype(float), modes) == 1 for t in found], "mode"),
+        f"{prefix}mode_separated": stacked([_long(t.separated.astype(float), modes) for t in found], "mode"),
         f"{prefix}effective_rank_low": stacked([b.low for b in brackets], "tolerance"),
         f"{prefix}effective_rank_high": stacked([b.high for b in brackets], "tolerance"),
         f"{prefix}greatest_capture": stacked([b.greatest_capture for b in brackets]),
