@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from tiny_models import tiny
 
 from eddyscope.capture import load_model
+from eddyscope.cli.model import resolve_model
 from eddyscope.errors import CaptureError, InputError
 
 
@@ -52,8 +53,10 @@ def test_a_name_is_a_folder_only_with_a_separator(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert type(load_model("./model")[0]).__name__ == "LlamaForCausalLM"
-    with pytest.raises(CaptureError, match=r"Model 'model' cannot be loaded: .*looked up on the hub"):
+    with pytest.raises(CaptureError, match=r"Model 'model' cannot be loaded: .*looked up on the hub.*'\./model'"):
         load_model("model")
+    with pytest.raises(CaptureError, match=r"a folder is written with a separator.* Bundled models are base, "):
+        resolve_model("basee")
     with pytest.raises(CaptureError, match="Model 'nobody/nothing' cannot be loaded"):
         load_model("nobody/nothing")
     for name in ("./nothing", "a/b/c", "/nowhere"):
@@ -92,6 +95,13 @@ def test_weights_that_do_not_fit_are_an_error(folder: Path) -> None:
         load_model(str(folder))
     save_file(whole | {name: torch.zeros(2, 2)}, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(CaptureError, match=r"1 of another shape|cannot be loaded: .*size"):
+        load_model(str(folder))
+
+
+def test_a_file_of_weights_that_was_cut_is_told_as_damaged(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(CaptureError, match=r"its safetensors file is damaged \(.*\)\. It may be cut; copy or download"):
         load_model(str(folder))
 
 

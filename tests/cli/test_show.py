@@ -11,7 +11,7 @@ import pytest
 
 import eddyscope as es
 import planted
-from eddyscope.cli.table import bands, print_study, short_names, title
+from eddyscope.cli.table import _percent, bands, print_study, short_names, title
 
 Run = Any
 
@@ -162,3 +162,14 @@ def test_markup_in_names_is_text() -> None:
     text = printed(es.analyze(es.AttentionEnsemble.from_arrays(named), intervals=False))
     assert "[red]x[bold]" in text
     assert "<b>\u05d0" in text
+
+
+def test_one_document_is_not_several() -> None:
+    alone = es.analyze(es.AttentionEnsemble.from_arrays(planted.noise(1, 16, seed=0)[:, None]), intervals=False)
+    assert "1 layer, 1 document of 16 tokens" in title(alone)
+
+
+def test_shares_have_two_digits_and_no_exponent() -> None:
+    shown = {0.0: "0 %", 1.5e-13: "< 0.01 %", 1e-4: "0.01 %", 0.0372: "3.7 %", 0.094: "9.4 %", 0.5: "50 %"}
+    assert {value: _percent(value) for value in shown} == shown
+    assert _percent(float("nan")) == "-"

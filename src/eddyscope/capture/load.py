@@ -23,7 +23,7 @@ def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, tr
         raise InputError(f"dtype is {dtype!r}, expected one of {', '.join(_DTYPES)}.")
     place = locate(name)
     if isinstance(place, str) and Path(place).exists():
-        place = _or_explain(name, lambda: _from_hub(name, gguf_file))
+        place = _or_explain(name, name, lambda: _from_hub(name, gguf_file))
     options: dict[str, Any] = {"trust_remote_code": False}
     if gguf_file is not None:
         options["gguf_file"] = gguf_file
@@ -32,7 +32,7 @@ def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, tr
         _expect_weights(place, trust_pickle)
     from transformers import AutoConfig
 
-    config = _or_explain(name, lambda: AutoConfig.from_pretrained(str(place), **options))
+    config = _or_explain(name, place, lambda: AutoConfig.from_pretrained(str(place), **options))
     kind = _auto_class(config, gguf_file is not None)
     weights = dict(options)
     if gguf_file is None and not trust_pickle:
@@ -41,6 +41,7 @@ def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, tr
         weights["key_mapping"] = {_WRAPPERS: ""}
     model, report = _or_explain(
         name,
+        place,
         lambda: kind.from_pretrained(
             str(place),
             dtype=dtype if dtype == "auto" else getattr(torch, dtype),
@@ -51,7 +52,7 @@ def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, tr
     )
     _expect_whole(name, model, config, report)
     if device is not None:
-        model = _or_explain(name, lambda: model.to(device))
+        model = _or_explain(name, place, lambda: model.to(device))
     return model.eval(), _tokenizer(str(place), options)
 
 
@@ -181,14 +182,28 @@ def _tokenizer(place: str, options: dict[str, Any]) -> Any:
     return tokenizer if set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens) else None
 
 
-def _or_explain(name: str, action: Any) -> Any:
+def _or_explain(name: str, place: str | Path, action: Any) -> Any:
     """Run a step of loading; what it raises becomes one line that names the model."""
+    from safetensors import SafetensorError
+
     try:
         return action()
+    except SafetensorError as error:
+        raise CaptureError(
+            f"Model '{name}' cannot be loaded: its safetensors file is damaged ({error}).",
+            "It may be cut; copy or download it again.",
+        ) from error
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError, AssertionError) as error:
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise CaptureError(
             f"Model '{name}' cannot be loaded: {reason}",
-            "A name without a path is looked up on the hub (or in its cache, when offline); a folder is written with "
-            "a separator, such as './folder'.",
+            "Are all files of the model there?" if isinstance(place, Path) else _hub_remedy(name),
         ) from error
+
+
+def _hub_remedy(name: str) -> str:
+    """What to do about a name that the hub does not know."""
+    looked_up = "A name without a path is looked up on the hub (or in its cache, when offline)"
+    if name and Path(name).is_dir():
+        return f"{looked_up}; for the folder '{name}' that is here, write './{name}'."
+    return f"{looked_up}; a folder is written with a separator, such as './folder'."

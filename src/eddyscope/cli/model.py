@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eddyscope.errors import UsageError
+from eddyscope.errors import CaptureError, UsageError
 
 
 @dataclass(frozen=True)
@@ -68,15 +68,24 @@ def resolve_model(
         return _own_model(name, device)
     from eddyscope.capture import load_model
 
-    model, tokenizer = load_model(name, gguf_file=gguf_file, device=device, dtype=dtype, trust_pickle=trust_pickle)
+    try:
+        model, tokenizer = load_model(name, gguf_file=gguf_file, device=device, dtype=dtype, trust_pickle=trust_pickle)
+    except CaptureError as error:
+        if _has_separator(name):
+            raise
+        raise CaptureError(str(error), f"Bundled models are {', '.join(names()) or 'none'}.") from error
     from eddyscope.capture.sources import source_for  # needs torch, the lack of which load_model explains
 
     return Loaded(model, tokenizer, source_for(model).context)
 
 
+def _has_separator(name: str) -> bool:
+    return any(separator in name for separator in (os.sep, os.altsep, "/") if separator)
+
+
 def _is_own_folder(name: str) -> bool:
     """Whether this is a folder that ``eddyscope train`` wrote, by its config."""
-    if not any(separator in name for separator in (os.sep, os.altsep, "/") if separator):
+    if not _has_separator(name):
         return False
     try:
         content = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))

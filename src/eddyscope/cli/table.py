@@ -95,7 +95,8 @@ def title(study: Study) -> str:
     heads = "head mean" if first["heads"] == "mean" else "each head"
     kind = "causal" if first["causal"] else "two-sided"
     layers = f"{len(study.layers)} layers" if len(study.layers) > 1 else "1 layer"
-    return f"{source}: {layers}, {first['documents']} documents of {first['keys']} tokens, {kind}, {heads}"
+    documents = f"{first['documents']} document{'' if first['documents'] == 1 else 's'}"
+    return f"{source}: {layers}, {documents} of {first['keys']} tokens, {kind}, {heads}"
 
 
 def short_names(layers: Sequence[str]) -> dict[str, str]:
@@ -266,4 +267,9 @@ def _number(value: float) -> str:
 
 
 def _percent(value: float) -> str:
-    return "-" if not math.isfinite(value) else f"{value * 100:.0f} %" if value >= 0.095 else f"{value * 100:.2g} %"
+    """Two significant digits; what is there but too little to matter is ``< 0.01 %``."""
+    if not math.isfinite(value):
+        return "-"
+    if 0 < value < 1e-4:
+        return "< 0.01 %"
+    return f"{value * 100:.0f} %" if value >= 0.095 else f"{value * 100:.2g} %"
