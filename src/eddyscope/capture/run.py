@@ -99,7 +99,7 @@ def run(
         "model": identity,
         "versions": _versions(),
         "text": reading.documents.identity,
-        "options": asdict(options),
+        "options": {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(options).items()},  # as JSON keeps it
         "checks": verdict.records(),
         "failed_checks": verdict.failed,
         "layers_without_attention": source.unreadable | silent,
