@@ -32,7 +32,8 @@ Every command is a Python call typed differently; `eddyscope COMMAND --help` sho
 | 0 | done |
 | 1 | an input, a model or a place that cannot be used; anything unexpected |
 | 2 | an option or argument that cannot be |
-| 130 | interrupted (Ctrl-C); nothing was written |
+| 129, 143 | ended by SIGHUP or SIGTERM; nothing half-written is left |
+| 130 | interrupted (Ctrl-C); nothing half-written is left |
 | 141 | nobody reads the output any more |
 
 Errors are one line on standard error, which says what to do; `eddyscope --debug COMMAND ...` adds the traceback.

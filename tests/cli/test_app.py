@@ -172,7 +172,17 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_an_interrupt_ends_quietly_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "status", "message"),
+    [
+        (signal.SIGINT, 130, "Interrupted; nothing was written.\n"),
+        (signal.SIGTERM, 143, "Ended by SIGTERM; nothing was written.\n"),
+        (signal.SIGHUP, 129, "Ended by SIGHUP; nothing was written.\n"),
+    ],
+)
+def test_a_signal_ends_quietly_and_leaves_nothing(
+    tmp_path: Path, number: signal.Signals, status: int, message: str
+) -> None:
     fifo = tmp_path / "a.npy"
     os.mkfifo(fifo)  # opening it for reading waits for a writer that never comes
     line = [*PROGRAM, "analyze", str(fifo), "--out", str(tmp_path / "out")]
@@ -180,9 +190,9 @@ def test_an_interrupt_ends_quietly_and_leaves_nothing(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("Reading ")
         time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         rest = process.stderr.read()
-    assert (process.returncode, rest) == (130, "Interrupted; nothing was written.\n")
+    assert (process.returncode, rest) == (status, message)
     assert os.listdir(tmp_path) == ["a.npy"]
 
 

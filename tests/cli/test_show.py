@@ -12,6 +12,7 @@ import pytest
 import eddyscope as es
 import planted
 from eddyscope.cli.table import _percent, bands, print_study, short_names, title
+from eddyscope.study.words import conclusions
 
 Run = Any
 
@@ -167,9 +168,31 @@ def test_markup_in_names_is_text() -> None:
 def test_one_document_is_not_several() -> None:
     alone = es.analyze(es.AttentionEnsemble.from_arrays(planted.noise(1, 16, seed=0)[:, None]), intervals=False)
     assert "1 layer, 1 document of 16 tokens" in title(alone)
+    assert "There is one document, and nothing to compare it with." in printed(alone)
 
 
 def test_shares_have_two_digits_and_no_exponent() -> None:
     shown = {0.0: "0 %", 1.5e-13: "< 0.01 %", 1e-4: "0.01 %", 0.0372: "3.7 %", 0.094: "9.4 %", 0.5: "50 %"}
     assert {value: _percent(value) for value in shown} == shown
     assert _percent(float("nan")) == "-"
+
+
+def test_a_model_that_sees_later_tokens_is_said_to(study: es.Study) -> None:
+    checks = [
+        {"check": "looks ahead", "layer": name, "passed": True, "value": value, "tolerance": 1.0, "note": ""}
+        for name, value in zip(study.layers, (0.01, 0.0234), strict=True)
+    ]
+    text = " ".join(printed(es.Study(study.data, {"checks": checks})).split())
+    assert "Not causal, as known of this kind of model" in text
+    assert "attention of earlier tokens moves by up to 0.023 when later tokens change." in text
+    assert "Not causal" not in printed(study)
+
+
+def test_conclusions_have_no_exponents(study: es.Study) -> None:
+    data = study.packed(study.layers[0]).copy()
+    for name, value in (("", 1223.4), ("_low", 538.2), ("_high", 2784.0)):
+        data[f"field_participation_ratio{name}"] = value
+    data["field_participation_ratio_status"], data["median_lag"] = "ok", 1.0
+    said = " ".join(conclusions(data))
+    assert "1223 (538 to 2784)" in said
+    assert "within 1 token." in said or "within 1 token;" in said

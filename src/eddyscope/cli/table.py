@@ -236,6 +236,11 @@ def _print_findings(console: Console, study: Study, names: dict[str, str]) -> No
         console.print("\nFailed checks: these numbers are not to be trusted", style="bold red")
         for check, group in groupby(sorted(failed, key=lambda c: str(c["check"])), key=lambda c: str(c["check"])):
             _print_list(console, [("-", _failure(check, list(group), names))])
+    ahead = [float(c["value"]) for c in provenance.get("checks", []) if c["check"] == "looks ahead"]
+    if ahead:
+        console.print("\nNot causal, as known of this kind of model")
+        moved = f"attention of earlier tokens moves by up to {max(ahead):.2g} when later tokens change"
+        _print_list(console, [("-", f"Its layers see later tokens although their mask is causal: {moved}.")])
     unread = provenance.get("layers_without_attention", {})
     if unread:
         console.print(f"\nLayers without attention to show: {', '.join(unread)}.", soft_wrap=False)

@@ -44,6 +44,8 @@ def conclusions(data: xr.Dataset) -> list[str]:
         Without intervals there is one sentence, which says so.
     """
     if str(data["field_stable_rank_status"].values) == "no fluctuation":
+        if data.attrs.get("documents") == 1:
+            return ["There is one document, and nothing to compare it with."]
         return ["Every document gives the same attention: nothing to measure."]
     if "measure_convergence" not in data:
         return ["No intervals: they were left out, or there are fewer than 8 groups of documents."]
@@ -55,7 +57,7 @@ def _distance(data: xr.Dataset) -> str:
     octave, selected = peak_octave(data), float(data["peak_octave_selected"])
     if not octave:
         return "Distances: no query is left beside the sink."
-    half = f"half of the fluctuation lies within {float(data['median_lag']):.0f} tokens"
+    half = f"half of the fluctuation lies within {_tokens(float(data['median_lag']))}"
     if selected < _SELECTED:
         return (
             f"Distances: {half}; which octave is densest changes with the documents ({selected:.0%} agree on {octave})."
@@ -143,11 +145,20 @@ def _nulls(data: xr.Dataset) -> list[str]:
 
 
 def _plain(data: xr.Dataset, name: str) -> str:
-    return f"{float(np.asarray(data[name].values).ravel()[0]):.3g}"
+    return _figures(float(np.asarray(data[name].values).ravel()[0]))
 
 
 def _interval(data: xr.Dataset, name: str) -> str:
     value, low, high = (float(data[f"{name}{end}"]) for end in ("", "_low", "_high"))
     if not math.isfinite(low):
-        return f"{value:.3g}"
-    return f"{value:.3g} ({low:.3g} to {high:.3g})"
+        return _figures(value)
+    return f"{_figures(value)} ({_figures(low)} to {_figures(high)})"
+
+
+def _figures(value: float) -> str:
+    """Three significant digits, large numbers without an exponent."""
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def _tokens(count: float) -> str:
+    return f"{count:.0f} token{'' if round(count) == 1 else 's'}"
