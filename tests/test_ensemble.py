@@ -103,7 +103,7 @@ def test_the_arrays_given_are_left_as_they_were():
         ({"a": [CAUSAL]}, r"^Attention is a list of 1 entries of shape \(5, 12, 12\), expected"),
         (
             stacked(CAUSAL) > 0,
-            r"^The attention has dtype bool, expected floating-point attention weights\.$",
+            r"^The attention has dtype bool, expected floating-point attention weights\. .* convert them to float32\.$",
         ),
         ({"a": np.eye(4, dtype=int)[None]}, r"^The layer 'a' has dtype int64, expected floating-point"),
         (np.zeros((0, 2, 4, 4)), r"^The attention is empty: shape \(0, 2, 4, 4\)\.$"),
@@ -258,7 +258,15 @@ def test_without_documents_each_snapshot_is_a_block_of_its_own():
     assert len(set(AttentionEnsemble.from_arrays(stacked(CAUSAL), documents=same).blocks.tolist())) == 1
 
 
+@pytest.mark.parametrize("given", [None, "attention.npy"])
+def test_what_is_no_array_is_told_by_its_type(given):
+    with pytest.raises(InputError, match=rf"^The attention is {type(given).__name__}, expected \(documents, layers"):
+        AttentionEnsemble.from_arrays(given)
+
+
 def test_an_ensemble_says_what_it_is():
     ensemble = AttentionEnsemble.from_arrays(stacked(CAUSAL, CAUSAL))
     assert repr(ensemble) == "<AttentionEnsemble of arrays: 2 layers, 5 documents, heads=mean>"
+    named = AttentionEnsemble.from_arrays(stacked(CAUSAL), provenance={"model": {"name": "gpt2"}})
+    assert repr(named) == "<AttentionEnsemble of gpt2: 1 layers, 5 documents, heads=mean>"
     assert isinstance(ensemble[0], LagField)

@@ -143,3 +143,9 @@ def test_an_unknown_encoding_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("text")
     with pytest.raises(UsageError, match="Unknown encoding 'utf-9'"):
         read_texts(tmp_path / "a.txt", encoding="utf-9")
+
+
+def test_empty_standard_input_is_named(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    with pytest.raises(InputError, match=r"^Standard input is empty\. Pipe a text into it, or give a file\.$"):
+        read_texts("-")

@@ -10,6 +10,7 @@ from eddyscope.capture import capture, load_model
 from eddyscope.errors import EddyscopeError, EddyscopeWarning
 
 if TYPE_CHECKING:
+    from eddyscope import models
     from eddyscope.documents import Documents, read_documents
     from eddyscope.ensemble import AttentionEnsemble, LayerInfo
     from eddyscope.lagfield import LagField, LagGeometry
@@ -49,6 +50,7 @@ __all__ = [
     "capture",
     "coherence",
     "load_model",
+    "models",
     "open_study",
     "read_documents",
     "reconstruct",
@@ -57,6 +59,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is asked for."""
+    if name == "models":
+        return import_module("eddyscope.models")
     if name not in _LAZY:
         raise AttributeError(f"module 'eddyscope' has no attribute '{name}'")
     value = getattr(import_module(_LAZY[name]), name)

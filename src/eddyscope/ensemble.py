@@ -98,7 +98,7 @@ class AttentionEnsemble:
             )
 
     def __repr__(self) -> str:
-        source = self.provenance.get("model", {}).get("id") or self.provenance.get("source", "unknown source")
+        source = (self.provenance.get("model") or {}).get("name") or self.provenance.get("source", "unknown source")
         return f"<AttentionEnsemble of {source}: {len(self.layers)} layers, {self.count} documents, heads={self.heads}>"
 
     @property
@@ -290,7 +290,12 @@ def _as_float(value: Any, what: str) -> FloatArray:
             value = value.float()  # NumPy has no bfloat16
     array = np.asarray(value)
     if array.dtype.kind != "f":
-        raise InputError(f"The {what} has dtype {array.dtype}, expected floating-point attention weights.")
+        if array.ndim == 0:  # None, the name of a file, a model
+            raise InputError(f"The {what} is {type(value).__name__}, expected {_LAYOUT}.")
+        raise InputError(
+            f"The {what} has dtype {array.dtype}, expected floating-point attention weights.",
+            "Pass what the softmax gives; where these are such weights, convert them to float32.",
+        )
     if array.size == 0:
         raise InputError(f"The {what} is empty: shape {array.shape}.")
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)

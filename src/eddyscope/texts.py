@@ -199,6 +199,8 @@ def _read_bytes(file: _File) -> bytes:
 def _decode(data: bytes, name: str, encoding: str) -> str:
     """The text of a file; refuses an empty or binary one, and bytes of another encoding."""
     if not data:
+        if name == STANDARD_INPUT:
+            raise _BinaryError("Standard input is empty.", "Pipe a text into it, or give a file.")
         raise _BinaryError(f"{name} is empty (0 bytes).", "Give a file with text in it.")
     undecodable = None
     try:

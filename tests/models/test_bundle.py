@@ -96,6 +96,12 @@ def test_loading_needs_neither_training_code_nor_transformers() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_models_are_part_of_the_package() -> None:
+    code = "import eddyscope as es; assert 'base' in es.models.names(); assert 'models' in dir(es)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_names_of_the_models_are_known_without_torch() -> None:
     script = (
         "import sys, importlib.abc\n"

@@ -196,6 +196,7 @@ def test_layers_keep_their_names_and_order():
     assert [data.attrs["layer_index"] for _, data in study] == [0, 1, 2]
     assert study.layer(-1).attrs["layer"] == study.layer("model.layers.0.self_attn").attrs["layer"]
     assert repr(study) == "<Study of arrays: 3 layers, 9 documents>"
+    assert repr(es.Study(study.data, {"model": {"name": "gpt2"}})) == "<Study of gpt2: 3 layers, 9 documents>"
     assert set(study.data.children) == set(layers)
 
 
@@ -307,3 +308,8 @@ def test_the_peak_octave_is_the_densest_of_both_sides_together(causal):
     data = study.layer(0)
     share = data["octave_share"].sum([d for d in ("side",) if d in data.dims])
     assert float(share.sum()) == pytest.approx(1, abs=1e-12)
+
+
+def test_bare_arrays_are_refused_with_the_way_to_an_ensemble():
+    with pytest.raises(es.EddyscopeError, match=r"is ndarray, expected an AttentionEnsemble.*from_arrays"):
+        es.analyze(planted.noise(9, 16))

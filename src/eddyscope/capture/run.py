@@ -127,9 +127,11 @@ def _explained(source: Source, reading: Reading) -> Iterator[None]:
         ) from error
     except (IndexError, RuntimeError, ValueError, TypeError) as error:
         limit = "" if source.context is None else f" (it was made for {source.context})"
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        beyond = source.context is not None and reading.longest > source.context
         raise CaptureError(
-            f"{type(source.model).__name__} failed to read documents of {reading.longest} tokens{limit}: {reason}"
+            f"{type(source.model).__name__} failed to read documents of {reading.longest} tokens{limit}: {reason}.",
+            f"Make documents of at most {source.context} tokens (--context {source.context})." if beyond else None,
         ) from error
 
 

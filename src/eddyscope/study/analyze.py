@@ -16,7 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from eddyscope.ensemble import AttentionEnsemble
-from eddyscope.errors import EddyscopeWarning
+from eddyscope.errors import EddyscopeWarning, InputError
 from eddyscope.schema import FORMAT_VERSION
 from eddyscope.study.layer import analyze_field
 from eddyscope.study.options import Options, make_options, refuse_overridden
@@ -104,6 +104,11 @@ def analyze(
         "window": window, "modes": modes, "edges": edges, "sink": sink, "sink_pod": sink_pod, "min_query": min_query,
         "max_lag": max_lag, "lags": lags, "tolerances": tolerances, "intervals": intervals, "seed": seed,
     }  # fmt: skip
+    if not isinstance(ensemble, AttentionEnsemble):
+        raise InputError(
+            f"The attention is {type(ensemble).__name__}, expected an AttentionEnsemble.",
+            "Make one with AttentionEnsemble.from_arrays(A, causal=True), or capture(model, documents).",
+        )
     refuse_overridden(given)
     options = make_options(**given)
     if ensemble.provenance.get("unnormalised"):

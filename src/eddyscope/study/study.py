@@ -49,7 +49,7 @@ class Study:
 
     def __repr__(self) -> str:
         first = self.data[self.layers[0]]
-        model = self.provenance.get("model", {}).get("id", "arrays")
+        model = (self.provenance.get("model") or {}).get("name") or "arrays"
         return f"<Study of {model}: {len(self.layers)} layers, {first.attrs['documents']} documents>"
 
     def layer_name(self, layer: str | int) -> str:
