@@ -13,7 +13,7 @@ from tiny_models import tiny
 
 from eddyscope.capture import load_model
 from eddyscope.cli.model import resolve_model
-from eddyscope.errors import CaptureError, InputError
+from eddyscope.errors import CaptureError, InputError, UsageError
 
 
 @pytest.fixture
@@ -98,6 +98,13 @@ def test_weights_that_do_not_fit_are_an_error(folder: Path) -> None:
         load_model(str(folder))
 
 
+@pytest.mark.parametrize("name", ["./model", "base"])
+def test_a_device_that_is_not_there_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(folder.parent)
+    with pytest.raises(UsageError, match=r"cannot be moved to device 'nope': .*\. Leave device \(--device\) out"):
+        resolve_model(name, device="nope")
+
+
 def test_a_file_of_weights_that_was_cut_is_told_as_damaged(folder: Path) -> None:
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
@@ -126,5 +133,5 @@ def test_code_that_comes_with_a_model_is_never_run(folder: Path) -> None:
 
 def test_the_dtype_can_be_chosen(folder: Path) -> None:
     assert next(load_model(str(folder), dtype="bfloat16")[0].parameters()).dtype == torch.bfloat16
-    with pytest.raises(InputError, match="dtype is 'int8', expected one of float32"):
+    with pytest.raises(UsageError, match="dtype is 'int8', expected one of float32"):
         load_model(str(folder), dtype="int8")

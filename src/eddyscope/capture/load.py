@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from eddyscope.errors import CaptureError, InputError
+from eddyscope.errors import CaptureError, InputError, UsageError
 
 _DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 #: Left on the names of weights by torch.compile and by data-parallel wrappers.
@@ -20,7 +20,7 @@ _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
 def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, trust_pickle: bool) -> tuple[Any, Any]:
     """Load a model and its tokenizer; see :func:`eddyscope.capture.load_model`."""
     if dtype not in _DTYPES:
-        raise InputError(f"dtype is {dtype!r}, expected one of {', '.join(_DTYPES)}.")
+        raise UsageError(f"dtype is {dtype!r}, expected one of {', '.join(_DTYPES)}.")
     place = locate(name)
     if isinstance(place, str) and Path(place).exists():
         place = _or_explain(name, name, lambda: _from_hub(name, gguf_file))
@@ -52,8 +52,20 @@ def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, tr
     )
     _expect_whole(name, model, config, report)
     if device is not None:
-        model = _or_explain(name, place, lambda: model.to(device))
+        model = move(model, device)
     return model.eval(), _tokenizer(str(place), options)
+
+
+def move(model: Any, device: str) -> Any:
+    """The model on a device; UsageError where torch has no such device here."""
+    try:
+        return model.to(device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise UsageError(
+            f"The model cannot be moved to device '{device}': {reason}.",
+            "Leave device (--device) out to stay on the processor, or name one that torch has here.",
+        ) from error
 
 
 def locate(name: str) -> str | Path:
@@ -196,7 +208,7 @@ def _or_explain(name: str, place: str | Path, action: Any) -> Any:
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError, AssertionError) as error:
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise CaptureError(
-            f"Model '{name}' cannot be loaded: {reason}",
+            f"Model '{name}' cannot be loaded: {reason.rstrip('.')}.",
             "Are all files of the model there?" if isinstance(place, Path) else _hub_remedy(name),
         ) from error
 

@@ -100,7 +100,9 @@ def _own_model(name: str, device: str | None) -> Loaded:
 
     model = models.load(name)
     if device is not None:
-        model = model.to(device)
+        from eddyscope.capture.load import move
+
+        model = move(model, device)
     vocabulary = model.vocabulary
     tokenizer = None
     if vocabulary is not None:
