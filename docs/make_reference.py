@@ -30,7 +30,7 @@ Every command is a Python call typed differently; `eddyscope COMMAND --help` sho
 | exit status | meaning |
 |---|---|
 | 0 | done |
-| 1 | an input, a model or a place that cannot be used; anything unexpected |
+| 1 | an input, a model or a place that cannot be used; a self-check that failed; anything unexpected |
 | 2 | an option or argument that cannot be |
 | 129, 143 | ended by SIGHUP or SIGTERM; nothing half-written is left |
 | 130 | interrupted (Ctrl-C); nothing half-written is left |

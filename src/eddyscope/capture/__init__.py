@@ -1,8 +1,9 @@
 """Models in, attention ensembles out: the only part of Eddyscope that reads models.
 
-``capture`` and ``load_model`` import torch when they are called, never before, so that importing this package costs
-nothing and works without torch. ``eddyscope.capture`` is the function ``capture`` once the package ``eddyscope`` has
-been imported; the modules in here stay importable by their full names (``from eddyscope.capture.checks import Check``).
+``capture``, ``check`` and ``load_model`` import torch when they are called, never before, so that importing this
+package costs nothing and works without torch. ``eddyscope.capture`` is the function ``capture`` once the package
+``eddyscope`` has been imported; what is in here stays importable by its full name (``from eddyscope.capture import
+check``, ``from eddyscope.capture.checks import Check``).
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from eddyscope.errors import MissingDependencyError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from eddyscope.documents import Documents
     from eddyscope.ensemble import AttentionEnsemble
 
-__all__ = ["capture", "load_model"]
+__all__ = ["capture", "check", "load_model"]
 
 
 def capture(
@@ -106,6 +109,54 @@ def capture(
         checks=checks,
     )
     return run(model, documents, options, progress)
+
+
+def check(
+    model: Any,
+    documents: Documents | None = None,
+    *,
+    layers: Sequence[int | str] | None = None,
+    device: str | None = None,
+) -> pd.DataFrame:
+    """Make the self-checks of a capture alone, and give their results whatever they are.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        As for :func:`capture`.
+    documents : Documents, optional
+        What the model reads; by default one document of 32 random token ids (fewer where the model's context is
+        shorter) of the model's vocabulary, the same in every call. Few are enough: they are captured. Those that give
+        NaN or Inf are left out, with a warning.
+    layers : sequence of int or str, optional
+        Layers that are captured; all by default. As in a capture, the pass that comes before it checks every layer.
+    device : str, optional
+        Move the model there for the checks, and back afterwards.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each check of each layer, in the order in which they are made, exactly what
+        ``capture(model, documents, layers=layers).provenance["checks"]`` holds: ``check``, ``layer`` (None where the
+        check is of the whole model), ``passed``, ``value``, ``tolerance`` and ``note``. ``docs/capture.md`` says what
+        each check means. ``rows sum to 1`` and ``masked keys`` have two rows, of the first pass and of all documents.
+
+    Raises
+    ------
+    CaptureError
+        Where the model's attention cannot be read at all, or all of it is NaN or Inf. A check that fails is a result and no error.
+    InputError
+        Where documents or layers are wrong.
+    MissingDependencyError
+        Where torch is not installed.
+    """
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("torch", "Checking a model", "hf") from error
+    from eddyscope.capture.selfcheck import check_table, checked
+
+    return check_table(checked(model, documents, layers=None if layers is None else tuple(layers), device=device))
 
 
 def load_model(

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from eddyscope import __version__
 from eddyscope.cli.analyze import analyze_command
+from eddyscope.cli.check import check_command
 from eddyscope.cli.demo import demo_command
 from eddyscope.cli.guard import guarded
 from eddyscope.cli.info import info_command
@@ -22,6 +23,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run_command,
     "analyze": analyze_command,
     "show": show_command,
+    "check": check_command,
     "demo": demo_command,
     "train": train_command,
     "sample": sample_command,

@@ -1,13 +1,13 @@
 """From errors to one line and an exit status.
 
-=====  =============================================================
+=====  ===================================================================================
 0      done
-1      input, model or place that cannot be used; anything unexpected
+1      input, model or place that cannot be used; a self-check that failed; anything unexpected
 2      an option or argument that cannot be
 130    interrupted
 141    nobody reads the output any more
 143    ended by SIGTERM (129 by SIGHUP: the terminal is gone)
-=====  =============================================================
+=====  ===================================================================================
 """
 
 from __future__ import annotations

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eddyscope.cli.guard import is_debug
-from eddyscope.cli.shared import Output, analysis_options, flag, layer_list, output_options, takes
+from eddyscope.cli.shared import (
+    ModelName,
+    Output,
+    analysis_options,
+    flag,
+    layer_list,
+    model_options,
+    output_options,
+    takes,
+)
 from eddyscope.errors import EddyscopeWarning, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +29,6 @@ if TYPE_CHECKING:
     from eddyscope.ensemble import AttentionEnsemble
     from eddyscope.study.study import Study
 
-MODEL = "Model"
 DOCUMENTS = "Documents"
 CAPTURE = "Capture"
 TRUST = "Trust"
@@ -207,6 +215,7 @@ def capture_options(
 
 
 @takes(
+    loading=model_options,
     reading=reading_options,
     capturing=capture_options,
     analysis=analysis_options,
@@ -215,25 +224,9 @@ def capture_options(
 )
 def run_command(
     invocation: typer.Context,
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A bundled model such as base; a folder, written with a separator (./model); or the id of a model "
-            "on the Hugging Face hub.",
-        ),
-    ],
-    gguf_file: Annotated[
-        str | None, _option(MODEL, "GGUF file in the folder or repository.", metavar="NAME", show_default=False)
-    ] = None,
-    device: Annotated[
-        str | None, _option(MODEL, "Where the model runs, such as cuda.", metavar="NAME", show_default="cpu")
-    ] = None,
-    dtype: Annotated[str, _option(MODEL, "Type of the weights.", metavar="float32|bfloat16|float16|auto")] = "float32",
-    trust_pickle: Annotated[
-        bool, _option(MODEL, "Read weights that are a pickle, which can run code.", "--trust-pickle")
-    ] = False,
+    model: ModelName,
     *,
+    loading: dict[str, Any],
     reading: Reading,
     capturing: dict[str, Any],
     analysis: dict[str, Any],
@@ -257,8 +250,8 @@ def run_command(
         with quiet_libraries(loud=is_debug(invocation)), display.stage("loading", f"Loading {model}"):
             from eddyscope.cli.model import resolve_model
 
-            loaded = resolve_model(model, gguf_file=gguf_file, device=device, dtype=dtype, trust_pickle=trust_pickle)
-        given = capturing | {"max_lag": analysis["max_lag"], "device": device}
+            loaded = resolve_model(model, **loading)
+        given = capturing | {"max_lag": analysis["max_lag"], "device": loading["device"]}
         if reading.documents == AUTO:
             ensemble, study = _read_on(display, reading, loaded, given, analysis, trust)
         else:

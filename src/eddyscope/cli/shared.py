@@ -30,6 +30,7 @@ from eddyscope.study.options import (
     refuse_overridden,
 )
 
+MODEL = "Model"
 ANALYSIS = "Analysis"
 OUTPUT = "Output"
 _SINKS = "|".join((*SINKS, "first=K"))
@@ -61,6 +62,37 @@ def takes(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]], Calla
 
 def _option(text: str, *names: str, panel: str = ANALYSIS, **more: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel, **more)
+
+
+#: The argument that names a model.
+ModelName = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A bundled model such as base; a folder, written with a separator (./model); or the id of a model "
+        "on the Hugging Face hub.",
+    ),
+]
+
+
+def model_options(
+    gguf_file: Annotated[
+        str | None,
+        _option("GGUF file in the folder or repository.", panel=MODEL, metavar="NAME", show_default=False),
+    ] = None,
+    device: Annotated[
+        str | None,
+        _option("Where the model runs, such as cuda.", panel=MODEL, metavar="NAME", show_default="cpu"),
+    ] = None,
+    dtype: Annotated[
+        str, _option("Type of the weights.", panel=MODEL, metavar="float32|bfloat16|float16|auto")
+    ] = "float32",
+    trust_pickle: Annotated[
+        bool, _option("Read weights that are a pickle, which can run code.", "--trust-pickle", panel=MODEL)
+    ] = False,
+) -> dict[str, Any]:
+    """Arguments of :func:`eddyscope.cli.model.resolve_model`."""
+    return {"gguf_file": gguf_file, "device": device, "dtype": dtype, "trust_pickle": trust_pickle}
 
 
 def analysis_options(

@@ -1,0 +1,89 @@
+"""The self-checks of a capture alone: a short capture that no failed check ends, and its records as a table."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from eddyscope.capture.run import CHECK_TOKENS, Options, run
+from eddyscope.capture.sources import source_for
+from eddyscope.documents import Documents
+from eddyscope.ensemble import AttentionEnsemble
+from eddyscope.errors import CaptureError, EddyscopeWarning
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Seed of the token ids that are read where no documents are given.
+SEED = 0
+COLUMNS = ("check", "layer", "passed", "value", "tolerance", "note")
+
+
+def checked(
+    model: Any,
+    documents: Documents | None = None,
+    *,
+    layers: tuple[int | str, ...] | None = None,
+    device: str | None = None,
+) -> AttentionEnsemble:
+    """Capture with every check and go on whatever they give; ``provenance["checks"]`` holds the results.
+
+    Parameters and errors are those of :func:`eddyscope.capture.check`.
+    """
+    options = Options(
+        heads="mean",
+        layers=layers,
+        batch=None,
+        max_lag=None,
+        device=device,
+        dtype="float32",
+        drop_bad=True,
+        allow_failed_checks=True,
+        checks=True,
+    )
+    with warnings.catch_warnings():
+        # That a check failed is the result here, nothing to warn of.
+        warnings.filterwarnings("ignore", message="The capture went on although", category=EddyscopeWarning)
+        return run(model, random_documents(model) if documents is None else documents, options)
+
+
+def random_documents(model: Any) -> Documents:
+    """One document of random token ids of the model's vocabulary, the same in every call.
+
+    Ids that the config names (padding, end of text, an image's place) are left out, as they may stand for more than a
+    token.
+
+    Raises
+    ------
+    CaptureError
+        Where the model does not say how many token ids it knows.
+    """
+    source = source_for(model)
+    if source.vocabulary is None:
+        raise CaptureError(
+            f"{type(source.model).__name__} does not say how many token ids it knows, so none can be chosen for it.",
+            "Give documents to read: check(model, documents).",
+        )
+    length = min(CHECK_TOKENS, source.context or CHECK_TOKENS)
+    special = _named_ids(source.model)
+    plain = np.setdiff1d(np.arange(source.vocabulary), special) if special else np.arange(source.vocabulary)
+    return Documents.from_ids(np.random.default_rng(SEED).choice(plain, size=(1, length)))
+
+
+def _named_ids(model: nn.Module) -> list[int]:
+    """Token ids that a Hugging Face config gives a meaning to: ``pad_token_id``, ``image_token_index`` and so on."""
+    config: Any = getattr(model, "config", None)
+    found = config.to_dict() if hasattr(config, "to_dict") else {}
+    ids = [value for name, value in found.items() if name.endswith(("_token_id", "_token_index"))]
+    flat = [entry for value in ids for entry in (value if isinstance(value, (list, tuple)) else [value])]
+    return [entry for entry in flat if isinstance(entry, int)]
+
+
+def check_table(ensemble: AttentionEnsemble) -> pd.DataFrame:
+    """The checks that a capture recorded, one row each, in the order in which they were made."""
+    import pandas as pd
+
+    return pd.DataFrame(ensemble.provenance["checks"], columns=list(COLUMNS))
