@@ -78,7 +78,8 @@ def test_a_lost_mask_is_named_with_layer_value_and_tolerance(
     words = " ".join(done.out.split())
     assert "masked keys 0 of 2 layers 0.031 1e-06" in words
     for layer in range(2):
-        assert f"masked keys in layer transformer.h.{layer}.attn: 0.0312, tolerance 1e-06 (largest weight" in words
+        where = f"masked keys in layer transformer.h.{layer}.attn"
+        assert f"{where}: 0.0312, tolerance 1e-06 (largest weight above the diagonal)" in done.out.splitlines()
     assert "All checks passed" not in done.out
 
 

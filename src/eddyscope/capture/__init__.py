@@ -144,7 +144,8 @@ def check(
     Raises
     ------
     CaptureError
-        Where the model's attention cannot be read at all, or all of it is NaN or Inf. A check that fails is a result and no error.
+        Where the model's attention cannot be read at all, or every document gives NaN or Inf. A check that fails is a
+        result and no error.
     InputError
         Where documents or layers are wrong.
     MissingDependencyError

@@ -77,7 +77,8 @@ def print_checks(table: pd.DataFrame, ensemble: AttentionEnsemble, name: str) ->
     for _, row in failed.iterrows():
         where = "" if row["layer"] is None else f" in layer {row['layer']}"
         note = f" ({row['note']})" if row["note"] else ""
-        console.print(f"{row['check']}{where}: {row['value']:.3g}, tolerance {row['tolerance']:.3g}{note}")
+        text = f"{row['check']}{where}: {row['value']:.3g}, tolerance {row['tolerance']:.3g}{note}"
+        console.print(text, soft_wrap=True)  # a line each, to be searched
 
 
 def _facts(ensemble: AttentionEnsemble) -> Iterator[tuple[str, str]]:
