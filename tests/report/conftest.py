@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import eddyscope as es
 import planted
+from eddyscope.study.nulltable import comparisons, table_of
+from eddyscope.study.study import Study
 
 LENGTH = 48
 
@@ -95,6 +98,43 @@ def thirty_layers():
     return analyzed(attention, intervals=False)
 
 
+def beside_nulls(study, **nulls):
+    """A study with null models: by label, an attention that plays the part."""
+    causal = bool(study.packed(0, None if "head" not in study.data[study.layers[0]].dims else 0).attrs["causal"])
+    others = {label.replace("_", " "): analyzed(attention, causal) for label, attention in nulls.items()}
+    tables = {
+        label: {name: table_of(other.data[name].to_dataset()) for name in study.layers}
+        for label, other in others.items()
+    }
+    layers = comparisons({name: study.data[name].to_dataset() for name in study.layers}, tables)
+    tree = {"/": study.data.to_dataset(inherit=False), **{f"/{name}": data for name, data in layers.items()}}
+    return Study(xr.DataTree.from_dict(tree), study.provenance, study.documents)
+
+
+@pytest.fixture(scope="session")
+def with_nulls(causal):
+    def like(seed, strength):
+        return np.stack([planted.noise(40, 96, seed + k, strength) for k in range(3)], axis=1)
+
+    return beside_nulls(causal, twin_0=like(50, 0.1), twin_1=like(60, 0.1), shuffled=like(70, 0.4))
+
+
+@pytest.fixture(scope="session")
+def heads_with_nulls():
+    def like(seed):
+        return np.stack([layers_of(12, 32, seed), layers_of(12, 32, seed + 10)], axis=2)
+
+    return beside_nulls(analyzed(like(0)), twin_0=like(40), shuffled=like(80))
+
+
+@pytest.fixture(scope="session")
+def two_sided_with_nulls(two_sided):
+    def like(seed):
+        return np.stack([planted.noise(20, 64, seed + k, 0.2, causal=False) for k in range(2)], axis=1)
+
+    return beside_nulls(two_sided, twin_0=like(50), twin_1=like(60))
+
+
 STUDIES = (
     "causal",
     "two_sided",
@@ -108,6 +148,9 @@ STUDIES = (
     "banded",
     "on_the_sink",
     "thirty_layers",
+    "with_nulls",
+    "heads_with_nulls",
+    "two_sided_with_nulls",
 )
 
 

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from eddyscope.report.layout import Room, page
+from eddyscope.report.nulls import NULL_STYLES, interval, null_handle, null_kinds, null_values, plot_interval
 from eddyscope.report.style import BLUE, GREY, INK, ORANGE, PURPLE, fix_ticks, house_style
 from eddyscope.report.views import View, views
 from eddyscope.study.study import Study
@@ -41,11 +42,11 @@ class Series:
     shift: float = 0.0
 
 
-_KINDS = (
-    ("field_", "without a window", INK, "o", 0.0),
-    ("", "first band", BLUE, "s", -0.12),
-    ("lag_", "lag POD", ORANGE, "^", 0.12),
-)
+_KINDS = {
+    "field_": ("without a window", INK, "o", 0.0),
+    "": ("first band", BLUE, "s", -0.12),
+    "lag_": ("lag POD", ORANGE, "^", 0.12),
+}
 
 _CAPTION = (
     "Filled: the number can be read. Hollow: with reserve (effective rank unresolved at this many documents, spectrum "
@@ -53,6 +54,13 @@ _CAPTION = (
     "H* of the field cannot exceed N − 1 and says little above half of it (lines); the lag POD has many more samples. "
     "Larger T = 1/β: slower decay, more patterns share the energy.",
 )
+_BARS = (
+    "Bars: 95 % intervals; of H* from its value in the sample to the one from held-out documents; an arrow where a bar "
+    "goes on above the panel."
+)
+_NULLS = "Grey: null models, without a window (of untrained twins the mean)."
+#: An interval widens a logarithmic axis by this factor at most.
+_WIDEST = 10.0
 _BY_HEAD = "Within a layer there is one point a head, in order from the left."
 
 
@@ -71,15 +79,17 @@ def draw_complexity(
     Returns
     -------
     Figure
-        Four panels. Where each head was kept, every head is a point.
+        Four panels. Where each head was kept, every head is a point. Intervals are bars; of null models the
+        measures without a window are in grey.
     """
     chosen = views(study, layers, heads)
     shown = chosen.shown
+    kinds, bars = null_kinds(shown), np.isfinite(interval(shown, "field_participation_ratio")).any()
     laid = page(
         4,
         title="How complex each layer is",
         subtitle=chosen.about,
-        caption=(*_CAPTION, _BY_HEAD if chosen.by_head else ""),
+        caption=(*_CAPTION, _BARS if bars else "", _NULLS if kinds else "", _BY_HEAD if chosen.by_head else ""),
         aspect=0.5,
         columns=2,
         room=Room(left=0.7, between=0.75, below=0.12, legend=0.24, above=0.26),
@@ -92,11 +102,7 @@ def draw_complexity(
         (spec, "t_spec_published", "T = 1/β, as published"),
     ):
         axes.set_title(title, loc="left")
-        for prefix, label, colour, marker, shift in _KINDS:
-            plot_by_layer(shown, Series(f"{prefix}{measure}", label, colour, marker, shift), axes)
-    _limits_of_rank(rank, int(shown[0].data.attrs["documents"]))
-    for axes in (ratio, spec):
-        _log_axis(axes)
+        _draw_measure(shown, measure, axes, kinds)
     shares.set_title("shares", loc="left")
     both = (
         Series("sink_mass", "mass on the first key", PURPLE, "D"),
@@ -105,6 +111,8 @@ def draw_complexity(
     for series in both:
         plot_by_layer(shown, series, shares)
     shares.set_ylim(0, 1)
+    for series in both:
+        _bars(shown, series, shares)
     shares.legend(
         handles=[_handle(s.colour, s.marker, s.label) for s in both],
         loc="lower right",
@@ -112,7 +120,10 @@ def draw_complexity(
         ncols=2,
         borderaxespad=0.2,
     )
-    laid.legend([_handle(colour, marker, label) for _, label, colour, marker, _ in _KINDS])
+    laid.legend(
+        [_handle(colour, marker, label) for label, colour, marker, _ in _KINDS.values()]
+        + [null_handle(kind, marked=not positions(shown)[1]) for kind in kinds]
+    )
     for axes in (rank, ratio, spec, shares):
         _layer_axis(axes, shown)
     laid.outer_labels()
@@ -120,6 +131,22 @@ def draw_complexity(
         axes.tick_params(labelleft=True)
     laid.label_axes("layer", "")
     return laid.figure
+
+
+def _draw_measure(shown: Sequence[View], measure: str, axes: Axes, kinds: Sequence[str]) -> None:
+    """One measure of the three spectra, with null models below and intervals."""
+    all_series = [Series(f"{prefix}{measure}", *rest) for prefix, rest in _KINDS.items()]
+    for kind in kinds:
+        plot_null_by_layer(shown, kind, f"field_{measure}", axes)
+    for series in all_series:
+        plot_by_layer(shown, series, axes)
+    ends = np.concatenate([interval(shown, series.name) for series in all_series], axis=1)
+    if measure == "effective_rank":
+        _limits_of_rank(axes, int(shown[0].data.attrs["documents"]), ends)
+    else:
+        _log_axis(axes, ends)
+    for series in all_series:  # last, since they keep to the limits
+        _bars(shown, series, axes)
 
 
 def series_values(shown: Sequence[View], name: str) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
@@ -156,6 +183,22 @@ def plot_by_layer(shown: Sequence[View], series: Series, axes: Axes) -> None:
         )
 
 
+def plot_null_by_layer(shown: Sequence[View], kind: str, name: str, axes: Axes) -> None:
+    """One quantity of a null model by layer: a grey line, or a mark a head."""
+    x, single = positions(shown)
+    values = null_values(shown, kind, name)
+    known, style = np.isfinite(values), NULL_STYLES[kind]
+    if single:
+        axes.plot(x[known], values[known], color=style.colour, linestyle=style.line, linewidth=1.2, zorder=1)
+    else:
+        axes.plot(x[known], values[known], style.marker, color=style.colour, markersize=4, zorder=1)
+
+
+def _bars(shown: Sequence[View], series: Series, axes: Axes) -> None:
+    x, single = positions(shown)
+    plot_interval(x + series.shift * (1.0 if single else 0.0), interval(shown, series.name), axes, series.colour)
+
+
 def positions(shown: Sequence[View]) -> tuple[FloatArray, bool]:
     """Place of each view on the layer axis, and whether there is one a layer; heads stand side by side."""
     index = np.array([view.index for view in shown], dtype=float)
@@ -178,10 +221,10 @@ def _handle(colour: str, marker: str, label: str) -> Line2D:
     return Line2D([], [], color=colour, marker=marker, markersize=4.5, linewidth=0.7, label=label)
 
 
-def _limits_of_rank(axes: Axes, documents: int) -> None:
+def _limits_of_rank(axes: Axes, documents: int, ends: FloatArray) -> None:
     """Lines at the largest rank that the documents allow and at half of it, above which a rank is unresolved."""
     most = documents - 1
-    top = max(1.0, axes.get_ylim()[1], 1.06 * most)
+    top = max(1.0, axes.get_ylim()[1], 1.06 * most, 1.03 * float(np.max(ends[np.isfinite(ends)], initial=0.0)))
     axes.set_ylim(0, top)
     if documents < 3:
         return
@@ -194,13 +237,15 @@ def _limits_of_rank(axes: Axes, documents: int) -> None:
             )  # fmt: skip
 
 
-def _log_axis(axes: Axes) -> None:
-    """A logarithmic axis with plain numbers, one decade at least."""
+def _log_axis(axes: Axes, ends: FloatArray) -> None:
+    """A logarithmic axis with plain numbers, one decade at least, with room for intervals that are not too long."""
     drawn = np.concatenate(
         [line.get_ydata() for line in axes.lines if line.get_transform() == axes.transData] or [[1.0]]
     )
     drawn = drawn[drawn > 0]
     low, high = (float(drawn.min()), float(drawn.max())) if drawn.size else (1.0, 1.0)
+    ends = np.clip(ends[np.isfinite(ends)], low / _WIDEST, high * _WIDEST)
+    low, high = float(np.min(ends, initial=low)), float(np.max(ends, initial=high))
     middle = np.sqrt(low * high)
     low, high = min(low / 1.4, middle / 3.2), max(high * 1.4, middle * 3.2)
     axes.set_yscale("log")
@@ -219,4 +264,4 @@ def _layer_axis(axes: Axes, shown: Sequence[View]) -> None:
     axes.set_xlim(layers[0] - 0.6, layers[-1] + 0.6)
 
 
-__all__ = ["Series", "draw_complexity", "plot_by_layer", "positions", "series_values"]
+__all__ = ["Series", "draw_complexity", "plot_by_layer", "plot_null_by_layer", "positions", "series_values"]

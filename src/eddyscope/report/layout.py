@@ -250,7 +250,7 @@ def name_panels(laid: Page, shown: Sequence[View], details: Sequence[str]) -> No
     room = laid.cells[0][0].get_position().width * laid.width + 0.5 * laid.room.between
     brief = [d.replace("wavelength ", "λ ").replace("no dominant", "none") for d in details]
     labels, short = [view.label for view in shown], [view.short_label for view in shown]
-    least = [b.removeprefix("lags ").removeprefix("lag ") for b in brief]
+    least = [b.removeprefix("lags ").removeprefix("lag ").partition(", chance")[0] for b in brief]
     for names, what in (
         (labels, details),
         (short, details),

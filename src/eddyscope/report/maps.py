@@ -37,8 +37,8 @@ _MODES_CAPTION = (
 _COHERENCE_CAPTION = (
     "How steadily, over documents, the pattern at a key keeps its phase relation to the pattern at the query's own "
     f"position. Dark grey: within {NEAR_SCALES} scales of the query, where the same wavelet sees the same noise.",
-    "Beyond it, chance gives about the level marked on the colour bar; a gain shared within a document gives more. "
-    "Pale grey: keys that the query may not see, or where nothing fluctuates.",
+    "Beyond it, chance gives about the level marked on the colour bar{level}; a gain shared within a document gives "
+    "more. Pale grey: keys that the query may not see, or where nothing fluctuates.",
 )
 
 
@@ -101,21 +101,26 @@ def draw_coherence(
     Returns
     -------
     Figure
-        One panel a layer (or head); the images hold ``coherence``.
+        One panel a layer (or head); the images hold ``coherence``. The level of chance is the median over them of
+        :func:`chance_level`; of a study without intervals, 1/√N.
     """
     chosen = views(study, layers, heads, MOST_PANELS)
     documents = int(chosen.shown[0].data.attrs["documents"])
-    chance = 1 / np.sqrt(documents)
+    levels = np.array([chance_level(view) for view in chosen.shown])
+    known = levels[np.isfinite(levels)]
+    chance = float(np.median(known)) if known.size else 1 / np.sqrt(documents)
+    whence = "" if known.size else "1/√N = "
+    level = " (of independent phases with these amplitudes, the median over the panels)" if known.size else ""
     laid = page(
         len(chosen.shown),
-        title=f"Coherence with the query's own position (chance: about 1/√N = {chance:.2g})",
+        title=f"Coherence with the query's own position (chance: about {whence}{chance:.2g})",
         subtitle=chosen.about,
-        caption=(*_COHERENCE_CAPTION, chosen.note),
+        caption=(*(line.format(level=level) for line in _COHERENCE_CAPTION), chosen.note),
         aspect=_map_aspect(chosen.shown),
         columns=chosen.columns,
         room=Room(right=0.85),
     )
-    name_panels(laid, chosen.shown, [_scale_of(view) for view in chosen.shown])
+    name_panels(laid, chosen.shown, [_scale_of(v, c) for v, c in zip(chosen.shown, levels, strict=True)])
     image = None
     for (axes,), view in zip(laid.cells, chosen.shown, strict=True):
         image = plot_coherence(view, axes) or image
@@ -178,9 +183,25 @@ def plot_coherence(view: View, axes: Axes) -> AxesImage | None:
     return image
 
 
-def _scale_of(view: View) -> str:
+def chance_level(view: View) -> float:
+    """Coherence that independent phases give: root of the mean of ``coherence_chance`` beyond four scales.
+
+    NaN where the study has none, or no key is so far from its query.
+    """
     scale = float(view.data["coherence_scale"].values[0])
-    return f"scale {plain(scale)}" if view.fluctuates and np.isfinite(scale) else ""
+    if "packed_coherence_chance" not in view.data or not np.isfinite(scale) or not view.fluctuates:
+        return float("nan")
+    chance = view.expand(view.data["packed_coherence_chance"].values)
+    query, key = np.indices(chance.shape)
+    far = chance[(np.abs(query - key) > NEAR_SCALES * scale) & np.isfinite(chance)]
+    return float(np.sqrt(far.mean(dtype=np.float64))) if far.size else float("nan")
+
+
+def _scale_of(view: View, chance: float) -> str:
+    scale = float(view.data["coherence_scale"].values[0])
+    if not (view.fluctuates and np.isfinite(scale)):
+        return ""
+    return f"scale {plain(scale)}" + (f", chance {chance:.2g}" if np.isfinite(chance) else "")
 
 
 def plot_mode(view: View, axes: Axes, prefix: str = "", norm: Normalize | None = None) -> AxesImage | None:
@@ -230,4 +251,13 @@ def _bar_of_modes(laid: Page, image: AxesImage, norm: FuncNorm) -> None:
     fix_ticks(bar.ax.yaxis, ticks, [plain(t).replace("-", "−") for t in ticks])
 
 
-__all__ = ["draw_coherence", "draw_modes", "first_mode", "plot_coherence", "plot_map", "plot_mode", "root_norm"]
+__all__ = [
+    "chance_level",
+    "draw_coherence",
+    "draw_modes",
+    "first_mode",
+    "plot_coherence",
+    "plot_map",
+    "plot_mode",
+    "root_norm",
+]

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 
 from eddyscope.kernels.decay import FIT_RANKS
 from eddyscope.report.layout import Room, name_panels, page, say
+from eddyscope.report.nulls import NULL_STYLES, members, null_handle, null_kinds
 from eddyscope.report.style import INK, VERMILION, band_colours, fix_ticks, house_style, plain
 from eddyscope.report.views import MOST_PANELS, NO_FLUCTUATION, View, views
 from eddyscope.study.study import Study
@@ -30,6 +31,7 @@ _CAPTION = (
     "Sampling floor: with N = {documents} each eigenvalue also carries about 1/N of all the energy that later modes "
     "should hold. A flat tail, and a small β, may say how many documents there are rather than how the layer decays.",
 )
+_NULLS = "Grey: null models without a window, one line each."
 
 
 @house_style()
@@ -50,12 +52,12 @@ def draw_eigenvalue_spectra(
         One panel a layer (or head), see :func:`plot_eigenvalue_spectra`, all on the same axes.
     """
     chosen = views(study, layers, heads, MOST_PANELS)
-    documents = int(chosen.shown[0].data.attrs["documents"])
+    documents, kinds = int(chosen.shown[0].data.attrs["documents"]), null_kinds(chosen.shown)
     laid = page(
         len(chosen.shown),
         title="How many patterns: eigenvalue spectra",
         subtitle=chosen.about,
-        caption=(*(line.format(documents=documents) for line in _CAPTION), chosen.note),
+        caption=(*(line.format(documents=documents) for line in _CAPTION), _NULLS if kinds else "", chosen.note),
         aspect=0.85,
         columns=chosen.columns,
         room=Room(legend=0.24),
@@ -67,6 +69,7 @@ def draw_eigenvalue_spectra(
             Line2D([], [], color=INK, label="without a window"),
             *(Line2D([], [], color=c, label=_band_name(k)) for k, c in enumerate(colours) if _in_legend(k, bands)),
             Line2D([], [], color=VERMILION, linestyle=(0, (3, 1.5)), label="fit"),
+            *(null_handle(kind) for kind in kinds),
         ]
     )
     least, largest = _limits(chosen.shown)
@@ -86,13 +89,17 @@ def plot_eigenvalue_spectra(view: View, axes: Axes, colours: Sequence[Any] | Non
     -------
     list of Line2D
         ``field_eigenvalues``, then ``eigenvalues`` of each band, down to the last that is positive; none where
-        nothing fluctuates. The fits are drawn on top.
+        nothing fluctuates. The fits are drawn on top, and null models in grey below.
     """
     if not view.fluctuates:
         say(axes, NO_FLUCTUATION)
         return []
     data = view.data
     colours = colours or band_colours(len(view.bands))
+    for kind in null_kinds([view]):
+        for values in members(data["null_eigenvalues"], kind).values:
+            line = _spectrum(axes, values, NULL_STYLES[kind].colour, 0.9)
+            line.set(linestyle=NULL_STYLES[kind].line, zorder=1)
     lines = [_spectrum(axes, data["field_eigenvalues"].values, INK, 1.2)]
     for band in view.bands:
         lines.append(_spectrum(axes, data["eigenvalues"].isel(band=band).values, colours[band], 0.9))
@@ -144,11 +151,10 @@ def _fit_text(data: Any, prefix: str) -> str:
 
 def _limits(shown: Sequence[View]) -> tuple[float, float]:
     """Smallest and largest eigenvalue to draw."""
-    values = [
-        np.concatenate([view.data["field_eigenvalues"].values, view.data["eigenvalues"].values.ravel()])
-        for view in shown
-        if view.fluctuates
-    ]
+    names = ("field_eigenvalues", "eigenvalues")
+    values = [view.data[name].values.ravel() for view in shown if view.fluctuates for name in names]
+    for kind in null_kinds(shown):
+        values += [members(view.data["null_eigenvalues"], kind).values.ravel() for view in shown if view.fluctuates]
     found = np.concatenate(values) if values else np.array([1.0])
     found = found[found > 0]
     largest = float(found.max())
