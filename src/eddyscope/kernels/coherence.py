@@ -15,8 +15,8 @@ ComplexArray = NDArray[np.complexfloating[Any, Any]]
 #: Half width, in scales, of the part of the wavelet that counts as its own neighbourhood.
 _NEIGHBOURHOOD = 5.0
 
-#: Queries of a causal field transformed together; keys beyond the last of them need no arithmetic.
-_ROWS_TOGETHER = 32
+#: Queries transformed together, few enough for the cache; in a causal field keys beyond the last need no arithmetic.
+_ROWS_TOGETHER = 16
 
 
 def key_transform(keys: int, scale: float, omega0: float, length: int | None = None) -> ComplexArray:
@@ -79,7 +79,7 @@ def cross_coherence(dense: FloatArray, transform: ComplexArray, causal: bool) ->
     working = np.dtype(np.float64 if dense.dtype == np.float64 else np.float32)
     parts: FloatArray = np.concatenate([transform.real, transform.imag]).astype(working)  # (2 position, key)
     gamma = np.full((queries, keys), np.nan, dtype=np.complex128)
-    step = _ROWS_TOGETHER if causal else queries
+    step = _ROWS_TOGETHER
     for first in range(0, queries, step):
         stop = min(first + step, queries)
         reach = stop if causal else keys
@@ -92,7 +92,8 @@ def cross_coherence(dense: FloatArray, transform: ComplexArray, causal: bool) ->
         numerator = crossed @ transform[:reach, :reach].conj().T / documents
         power = np.zeros((stop - first, reach))
         for half in (parts[:reach, :reach], parts[keys : keys + reach, :reach]):
-            coefficient = rows @ half.T
+            # one product of all documents' rows, not one a document
+            coefficient = (rows.reshape(-1, reach) @ half.T).reshape(rows.shape)
             power += np.einsum("sij,sij->ij", coefficient, coefficient)
         power /= documents
         own_power = (np.abs(own) ** 2).mean(axis=0)
