@@ -152,3 +152,16 @@ def test_the_benchmark_compares_equal_numbers(tmp_path: Path) -> None:
     assert record["agreement"]["eigenvalues of the bands"] < 1e-4
     assert record["agreement"]["coherence"] < 1e-4
     assert (tmp_path / "analysis.md").read_text(encoding="utf-8").count("peer in all") == len(record["ratios"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(p.name for p in (ROOT / "examples").glob("*.py") if p.name != "topics_text.py"))
+def test_every_example_runs(name: str) -> None:
+    draws = [] if name == "arrays.py" else ["2"]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / name), *draws], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    if name == "arrays.py":
+        assert "dominant wavelength: 12" in done.stdout or "dominant wavelength: 11.9" in done.stdout
