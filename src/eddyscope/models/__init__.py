@@ -78,5 +78,5 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     except ModuleNotFoundError as error:
         if error.name in ("torch", "safetensors"):
-            raise MissingDependencyError(error.name, "The GPT models of the study", "hf") from error
+            raise MissingDependencyError(error.name, "Reading a GPT of the study", "hf") from error
         raise
