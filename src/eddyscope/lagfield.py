@@ -91,6 +91,11 @@ class LagGeometry:
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts)])
 
     @property
+    def whole(self) -> bool:
+        """Whether there are as many keys as queries and all lags are kept, so that rows are complete along the key."""
+        return self.queries == self.keys and self.max_lag is None
+
+    @property
     def size(self) -> int:
         """Number of entries of one packed snapshot."""
         return int(self.offsets[-1])

@@ -21,6 +21,7 @@ from eddyscope.trust.spectrum import (
     SCALES,
     lag_intervals,
     part_measures,
+    published_slope,
     spectrum_intervals,
     spectrum_replicates,
 )
@@ -212,3 +213,12 @@ def test_means_and_levels_without_a_group_equal_a_direct_computation():
         kept = fields[groups != group]
         assert level == pytest.approx(kept.var(axis=0).sum() / (kept**2).mean(axis=0).sum())
     np.testing.assert_allclose(mean_replicates(fields, groups)[3], fields[groups != 3].mean(axis=0))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("floor", [None, 1e-12])
+def test_the_slope_of_replicates_is_that_of_the_headline(beta, floor):
+    """Also where nothing decays: r2 of a flat spectrum is undefined in both."""
+    eigenvalues = np.arange(1.0, 41.0) ** -beta
+    fit = fit_decay(eigenvalues) if floor is None else fit_decay(eigenvalues, relative_floor=0.0, absolute_floor=floor)
+    np.testing.assert_array_equal(published_slope(eigenvalues, floor), (fit.beta, fit.r2))

@@ -79,9 +79,8 @@ def cross_coherence(dense: FloatArray, transform: ComplexArray, causal: bool) ->
     working = np.dtype(np.float64 if dense.dtype == np.float64 else np.float32)
     parts: FloatArray = np.concatenate([transform.real, transform.imag]).astype(working)  # (2 position, key)
     gamma = np.full((queries, keys), np.nan, dtype=np.complex128)
-    step = _ROWS_TOGETHER
-    for first in range(0, queries, step):
-        stop = min(first + step, queries)
+    for first in range(0, queries, _ROWS_TOGETHER):
+        stop = min(first + _ROWS_TOGETHER, queries)
         reach = stop if causal else keys
         rows: FloatArray = np.ascontiguousarray(dense[:, first:stop, :reach])  # (document, row, key)
         here = np.arange(first, stop)

@@ -13,6 +13,8 @@ FloatArray = NDArray[np.floating[Any]]
 
 FIT_RANKS = 30
 MIN_POINTS = 8
+#: Eigenvalues at or below this share of the first are rounding.
+RELATIVE_FLOOR = 1e-10
 #: A quadratic term in log k below this modulus is no ground to reject a power law.
 CURVATURE = 0.2
 
@@ -50,7 +52,11 @@ class Decay:
 
 
 def fit_decay(
-    eigenvalues: FloatArray, *, ranks: int = FIT_RANKS, relative_floor: float = 1e-10, absolute_floor: float = 0.0
+    eigenvalues: FloatArray,
+    *,
+    ranks: int = FIT_RANKS,
+    relative_floor: float = RELATIVE_FLOOR,
+    absolute_floor: float = 0.0,
 ) -> Decay:
     """Fit ``log lambda_k`` on ``log k`` by least squares, k = 1..ranks (the published form).
 
@@ -71,26 +77,40 @@ def fit_decay(
     ``not a power law`` where the coefficient of ``(log k)^2`` is above 0.2 in modulus and its 95 % interval
     excludes 0; beta is still given. Fewer than 8 points give NaN.
     """
-    leading = np.asarray(eigenvalues, dtype=np.float64)[:ranks]
-    if not leading.size or not leading[0] > 0:
+    x, y = fitted_points(eigenvalues, ranks, relative_floor, absolute_floor)
+    if not x.size:
         return _failed(0, "no fluctuation")
-    used = leading > max(relative_floor * leading[0], absolute_floor)
-    points = int(used.sum())
-    if points < MIN_POINTS:
-        return _failed(points, "too few modes")
-    x = np.log(np.arange(1, leading.size + 1)[used])
-    y = np.log(leading[used])
-    slope, intercept = np.polynomial.polynomial.polyfit(x, y, 1)[::-1]
-    residual = y - intercept - slope * x
-    r2 = 1 - float((residual**2).sum() / ((y - y.mean()) ** 2).sum()) if np.ptp(y) > 0 else np.nan
+    if x.size < MIN_POINTS:
+        return _failed(x.size, "too few modes")
+    slope, intercept, r2 = fit_line(x, y)
     curvature, half_width = _curvature(x, y)
-    beta = -float(slope)
+    beta = -slope
     status = "ok"
     if abs(curvature) > CURVATURE and abs(curvature) > half_width:
         status = "not a power law"
     if not beta > 1e-12:
-        return Decay(beta, np.nan, float(intercept), r2, curvature, points, "no decay")
-    return Decay(beta, 1 / beta, float(intercept), r2, curvature, points, status)
+        return Decay(beta, np.nan, intercept, r2, curvature, x.size, "no decay")
+    return Decay(beta, 1 / beta, intercept, r2, curvature, x.size, status)
+
+
+def fitted_points(
+    eigenvalues: FloatArray, ranks: int, relative_floor: float, absolute_floor: float
+) -> tuple[FloatArray, FloatArray]:
+    """``log k`` and ``log lambda_k`` of the eigenvalues that :func:`fit_decay` uses; empty without fluctuation."""
+    leading = np.asarray(eigenvalues, dtype=np.float64)[:ranks]
+    if not leading.size or not leading[0] > 0:
+        return np.empty(0), np.empty(0)
+    used = leading > max(relative_floor * leading[0], absolute_floor)
+    return np.log(np.arange(1, leading.size + 1)[used]), np.log(leading[used])
+
+
+def fit_line(x: FloatArray, y: FloatArray) -> tuple[float, float, float]:
+    """Slope, intercept and r2 of y on x by least squares; r2 is NaN where y does not vary."""
+    from_x, from_y = x - x.mean(), y - y.mean()
+    squares = float((from_x * from_x).sum())
+    slope = float((from_x * from_y).sum()) / squares
+    r2 = slope**2 * squares / float((from_y * from_y).sum()) if np.ptp(y) > 0 else float("nan")
+    return slope, float(y.mean()) - slope * float(x.mean()), r2
 
 
 def _failed(points: int, status: str) -> Decay:

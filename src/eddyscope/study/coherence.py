@@ -59,7 +59,7 @@ def _transformable(
 ) -> tuple[FloatArray, ComplexArray]:
     """Dense field, its fluctuation where that is wanted, and the transform along the key axis."""
     geometry = field.geometry
-    if geometry.queries != geometry.keys or geometry.max_lag is not None:
+    if not geometry.whole:
         raise InputError(
             f"Coherence needs square attention with all lags, got {geometry.queries} queries, {geometry.keys} keys "
             f"and max_lag={geometry.max_lag}.",

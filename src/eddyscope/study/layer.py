@@ -256,7 +256,7 @@ def _coherence_variables(
 ) -> Variables:
     """Coherence at the scale of the first band; of an octave band at the scale whose wavelength is its lag."""
     scale = np.full(len(bands), np.nan)
-    if field.geometry.queries != field.geometry.keys or field.geometry.max_lag is not None:
+    if not field.geometry.whole:
         return {"coherence_scale": (("band",), scale)}
     first = bands[0]
     wanted = first.scale

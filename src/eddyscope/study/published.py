@@ -36,7 +36,7 @@ def published_rows(field: LagField, lags: str) -> LagRows:
         field that is the masked half, where only s = 0 has mass.
     """
     geometry = field.geometry
-    if geometry.queries != geometry.keys or geometry.max_lag is not None:
+    if not geometry.whole:
         raise InputError(
             f"The published preset needs square attention with all lags, got {geometry.queries} queries, "
             f"{geometry.keys} keys and max_lag={geometry.max_lag}.",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eddyscope.kernels.decay import FIT_RANKS, MIN_POINTS
+from eddyscope.kernels.decay import FIT_RANKS, MIN_POINTS, RELATIVE_FLOOR, fit_line, fitted_points
 from eddyscope.kernels.laggroups import LagGroups
 from eddyscope.kernels.rank import entropy_rank, first_mode_energy, participation_ratio, stable_rank
 from eddyscope.trust.jackknife import Interval, jackknife, reciprocal
@@ -53,19 +53,12 @@ def spectrum_measures(eigenvalues: FloatArray, ratio: float, floor: float | None
 
 def published_slope(eigenvalues: FloatArray, floor: float | None = None) -> tuple[float, float]:
     """``beta_published`` and ``r2`` alone, as :func:`eddyscope.kernels.decay.fit_decay` gives them."""
-    leading = np.asarray(eigenvalues, dtype=np.float64)[:FIT_RANKS]
-    if not leading.size or not leading[0] > 0:
+    relative, absolute = (RELATIVE_FLOOR, 0.0) if floor is None else (0.0, floor)
+    x, y = fitted_points(eigenvalues, FIT_RANKS, relative, absolute)
+    if x.size < MIN_POINTS:
         return float("nan"), float("nan")
-    used = leading > (1e-10 * leading[0] if floor is None else max(floor, 0.0))
-    if used.sum() < MIN_POINTS:
-        return float("nan"), float("nan")
-    x = np.log(np.arange(1, leading.size + 1)[used])
-    x -= x.mean()
-    y = np.log(leading[used])
-    y -= y.mean()
-    slope = float((x * y).sum() / (x * x).sum())
-    spread = float((y * y).sum())
-    return -slope, slope**2 * float((x * x).sum()) / spread if spread > 0 else 1.0
+    slope, _, r2 = fit_line(x, y)
+    return -slope, r2
 
 
 def part_measures(gram: FloatArray, index: IntArray, floor: float | None = None) -> FloatArray:
