@@ -34,6 +34,8 @@ DIMENSIONS = (
     "sink_measure",
     "null",
     "comparison",
+    "top_mode",
+    "place",
 )
 
 PARTS = ("total", "mean", "fluctuation")
@@ -170,6 +172,16 @@ _VARIABLES: dict[str, tuple[str, str]] = {
     "null_eigenvalues": ("POD eigenvalues without a window of each null model", "1"),
     "null_lag_eigenvalues": ("lag POD eigenvalues of each null model", "1"),
     "uniform_spectrum": ("energy spectrum of uniform attention over the allowed keys", "1"),
+    "top_document": ("documents of the largest coefficients of each mode", ""),
+    "top_query_share": ("share of the coefficient that each query gives", "1"),
+    "top_key_share": ("share of the coefficient that each key gives", "1"),
+    "top_key": ("of each query, the key that gives most of its part", ""),
+    "top_pair_share": ("share of the coefficient that this pair gives", "1"),
+    "field_top_document": ("documents of the largest coefficients of each mode, without a window", ""),
+    "field_top_query_share": ("share of the coefficient that each query gives, without a window", "1"),
+    "field_top_key_share": ("share of the coefficient that each key gives, without a window", "1"),
+    "field_top_key": ("of each query, the key that gives most of its part, without a window", ""),
+    "field_top_pair_share": ("share of the coefficient that this pair gives, without a window", "1"),
     "group": ("jackknife group of each document, -1 where there are too few", ""),
 }
 

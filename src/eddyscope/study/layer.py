@@ -29,6 +29,7 @@ from eddyscope.study.published import EIGENVALUE_FLOOR, published_rows
 from eddyscope.study.rows import LagRows, full_range, lag_rows, mask_first_keys
 from eddyscope.study.sample import Sample
 from eddyscope.study.spectra import Spectra, spectra
+from eddyscope.study.topdocuments import top_document_variables
 
 #: Shortest field that has a lag axis worth the name, in tokens.
 MIN_LENGTH = 4
@@ -77,6 +78,7 @@ def analyze_field(field: LagField, options: Options, sample: Sample) -> xr.Datas
         **_band_variables(bands),
         **_pod_variables(pods, options, sample, _ranks(field, rows)),
         **_field_variables(field, passed, pods[0], min_query),
+        **top_document_variables(values, geometry, weights, pods, passed, min_query),
         "window": (("band", "lag"), windows),
         "energy_outside": ((), _energy_outside(energy, spectral_rows, windows, field.lags)),
         **_coherence_variables(field, options, bands, found, sample.groups is not None),
@@ -309,7 +311,7 @@ def _filled(patterns: FloatArray, count: int) -> FloatArray:
 COORDINATES = (
     "octave", "octave_last", "side", "part", "normalisation", "scale", "wavelength", "scale_status", "band",
     "band_label", "lag", "query", "key", "document", "rank", "mode", "tolerance",
-    "measure", "quantity", "fraction", "resolved_rank", "jackknife_group", "sink_measure", "documents_at",
+    "measure", "quantity", "fraction", "resolved_rank", "jackknife_group", "sink_measure", "documents_at", "top_mode",
 )  # fmt: skip
 
 

@@ -1,0 +1,108 @@
+"""Which tokens of which documents take part in a mode: kept for the few documents that show each mode most."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyscope.kernels.gram import FieldPass
+from eddyscope.lagfield import FloatArray, IntArray, LagGeometry
+from eddyscope.study.lagpart import Variables
+from eddyscope.study.modes import Pod
+
+#: Modes of each band, and documents of each mode, whose tokens are kept: about 240 kB a layer of 256 tokens.
+TOP_MODES = 3
+TOP_DOCUMENTS = 5
+
+
+def top_document_variables(
+    values: FloatArray, geometry: LagGeometry, weights: FloatArray, pods: list[Pod], passed: FieldPass, min_query: int
+) -> Variables:
+    """For the documents of largest coefficient, the share of it that each query and each key gives.
+
+    The coefficient is a sum over entries, ``a_k[s] = sum_ij v_s(i, j) phi_k(i, j)``; the share of query i is
+    ``sum_j v_s(i, j) phi_k(i, j) / a_k[s]``, that of a key the same over queries. Shares add up to 1, and may be
+    negative where the document goes against the mode.
+
+    Parameters
+    ----------
+    values : array, shape (document, entry)
+        Snapshots that the decompositions saw.
+    geometry : LagGeometry
+    weights : array, shape (window, lag)
+    pods : list of Pod
+        Without a window first, then one a band, in the order of ``weights``.
+    passed : FieldPass
+    min_query : int
+
+    Returns
+    -------
+    Variables
+        ``top_document``, ``top_query_share``, ``top_key_share``, ``top_key`` (of each query the key of the largest
+        contribution) and ``top_pair_share`` (that contribution), with the dimensions (band, top_mode, place), and the
+        same without a window under the prefix ``field_``; NaN where there is no mode.
+    """
+    made: Variables = {}
+    for prefix, dims, which in (("field_", (), slice(0, 1)), ("", ("band",), slice(1, None))):
+        found = [
+            _of_pod(values, geometry, window, pod, passed, min_query)
+            for window, pod in zip(weights[which], pods[which], strict=True)
+        ]
+        for name, last in _DIMS.items():
+            arrays = [one[name] for one in found]
+            made[f"{prefix}{name}"] = (
+                (*dims, "top_mode", "place", *last),
+                np.stack(arrays) if dims else arrays[0],
+            )
+    return made | {"top_mode": (("top_mode",), np.arange(1, TOP_MODES + 1))}
+
+
+_DIMS: dict[str, tuple[str, ...]] = {
+    "top_document": (),
+    "top_query_share": ("query",),
+    "top_key_share": ("key",),
+    "top_key": ("query",),
+    "top_pair_share": ("query",),
+}
+
+
+def _of_pod(
+    values: FloatArray, geometry: LagGeometry, window: FloatArray, pod: Pod, passed: FieldPass, min_query: int
+) -> dict[str, FloatArray]:
+    sizes = {"query": geometry.queries, "key": geometry.keys}
+    made = {
+        name: np.full((TOP_MODES, TOP_DOCUMENTS, *(sizes[d] for d in last)), np.nan, dtype=np.float32)
+        for name, last in _DIMS.items()
+    }
+    per_entry = np.where(geometry.query_mask(min_query), np.repeat(window, geometry.counts), 0.0)
+    for mode in range(min(TOP_MODES, pod.coefficients.shape[1], pod.modes.shape[0])):
+        pattern, coefficients = pod.modes[mode].astype(np.float64) * per_entry, pod.coefficients[:, mode]
+        if not (np.isfinite(pattern).all() and np.abs(coefficients).max() > 0):
+            continue
+        for place, document in enumerate(top_documents(coefficients)):
+            part = (values[document] - passed.mean) * pattern / coefficients[document]
+            key, share = _strongest(part, geometry)
+            made["top_document"][mode, place] = document
+            made["top_query_share"][mode, place] = np.bincount(geometry.entry_query, part, geometry.queries)
+            made["top_key_share"][mode, place] = np.bincount(geometry.entry_key, part, geometry.keys)
+            made["top_key"][mode, place], made["top_pair_share"][mode, place] = key, share
+    return made
+
+
+def top_documents(coefficients: FloatArray) -> IntArray:
+    """Documents of the largest moduli, at most five, those with none left out; ties to the first."""
+    order = np.argsort(-np.abs(coefficients), kind="stable")[:TOP_DOCUMENTS]
+    return np.asarray(order[np.abs(coefficients[order]) > 0], dtype=np.int64)
+
+
+def _strongest(part: FloatArray, geometry: LagGeometry) -> tuple[FloatArray, FloatArray]:
+    """Of each query the key of its largest contribution, and that contribution; NaN where none is positive."""
+    key, share = np.full(geometry.queries, np.nan), np.full(geometry.queries, np.nan)
+    order = np.lexsort((part, geometry.entry_query))
+    last = np.flatnonzero(np.diff(geometry.entry_query[order], append=-1))
+    best = order[last]
+    best = best[part[best] > 0]
+    key[geometry.entry_query[best]], share[geometry.entry_query[best]] = geometry.entry_key[best], part[best]
+    return key, share
+
+
+__all__ = ["TOP_DOCUMENTS", "TOP_MODES", "top_document_variables", "top_documents"]
