@@ -13,30 +13,23 @@ Not consolidated; strings are of variable length. Any reader of Zarr can look in
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from eddyscope.errors import StoreError
+from eddyscope.manifest import FolderReader, FolderWriter, Kind, as_json, group_names, reading
 from eddyscope.places import folder_beside, replace_folder, writing
-from eddyscope.schema import FORMAT_VERSION
 from eddyscope.study.study import Study
-from eddyscope.zarrgroup import pack_group, read_group
+from eddyscope.zarrgroup import read_group
 
 #: Name of the store in the folder of a run.
 STUDY = "study.zarr"
 #: What the root attribute ``content`` says.
 CONTENT = "eddyscope study"
 
-_DAMAGED = "Restore it from a copy, or run the analysis again."
+_STUDIES = Kind(CONTENT, "Restore it from a copy, or run the analysis again.")
 
 
 def save_study(study: Study, path: str | Path, force: bool = False) -> Path:
@@ -89,53 +82,40 @@ def open_study(path: str | Path) -> Study:
         Where there is no study, it was written by a newer version, or a file of it is missing or has changed (named).
     """
     place = _find(Path(path))
-    with _reading(place):
-        root = _root_attributes(place)
-        _verify(place, root)
+    stored = FolderReader(place, _STUDIES)
+    stored.verify()
+    with reading(place, _STUDIES):
         top = read_group(place / "layers")
-        layers = {name: read_group(place / "layers" / group) for group, name in root["layers"].items()}
+        layers = {name: read_group(place / "layers" / group) for group, name in stored.root["layers"].items()}
         tree = xr.DataTree.from_dict({"/": top, **{f"/{name}": data for name, data in layers.items()}})
         documents = None
-        if root["documents"]:
+        if stored.root["documents"]:
             from eddyscope.documents import Documents
 
             documents = Documents.from_dataset(read_group(place / "documents"))
-        return Study(tree, json.loads(root["provenance"]), documents)
+        return Study(tree, json.loads(stored.root["provenance"]), documents)
 
 
 def is_study(path: Path) -> bool:
     """Whether a folder is a store that :func:`save_study` wrote, whole or not."""
-    try:
-        return bool(_attributes(path).get("content") == CONTENT)
-    except (OSError, ValueError):
-        return False
+    return _STUDIES.is_at(path)
 
 
 def write_study(study: Study, folder: Path) -> None:
     """Write the store into a new folder; see :func:`save_study`, which makes this all or nothing."""
-    files: dict[str, tuple[str, int]] = {}
-    groups = _group_names(study.layers)
-    _write(folder, "layers", pack_group(study.data.to_dataset(inherit=False)), files)
+    writer = FolderWriter(folder)
+    groups = group_names(study.layers)
+    writer.write("layers", study.data.to_dataset(inherit=False))
     for name, group in groups.items():
-        _write(folder, f"layers/{group}", pack_group(study.packed(name)), files)
+        writer.write(f"layers/{group}", study.packed(name))
     if study.documents is not None:
-        _write(folder, "documents", pack_group(study.documents.to_dataset()), files)
-    _write(folder, "manifest", pack_group(_manifest(files)), files)
-    root = {
-        "content": CONTENT,
-        "format_version": FORMAT_VERSION,
-        "eddyscope": _own_version(),
+        writer.write("documents", study.documents.to_dataset())
+    attributes = {
         "layers": {group: name for name, group in groups.items()},
         "documents": study.documents is not None,
-        "provenance": _json(study.provenance),
-        "manifest_sha256": files["manifest/files/c.0"][0],
+        "provenance": as_json("The study's provenance", study.provenance),
     }
-    root["sha256"] = _digest_of(root)
-    content = {"zarr_format": 3, "node_type": "group", "attributes": root}
-    (folder / "zarr.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
-
-
-# --- writing --------------------------------------------------------------------------------------------------------
+    writer.finish(_STUDIES, attributes)
 
 
 def _check_free(target: Path, force: bool) -> None:
@@ -150,50 +130,6 @@ def _check_free(target: Path, force: bool) -> None:
         )
 
 
-def _group_names(layers: tuple[str, ...]) -> dict[str, str]:
-    """Name of the Zarr group of each layer: its own where that is a safe file name, else ``layer-INDEX``."""
-    safe = re.compile(r"(?!__)[A-Za-z0-9_][A-Za-z0-9_.\-#]{0,199}")
-    names = {name: name if safe.fullmatch(name) else f"layer-{index}" for index, name in enumerate(layers)}
-    if len({group.lower() for group in names.values()}) < len(names):  # some file systems fold case
-        names = {name: f"layer-{index}" for index, name in enumerate(layers)}
-    return names
-
-
-def _write(folder: Path, group: str, content: dict[str, bytes], files: dict[str, tuple[str, int]]) -> None:
-    for place in {(folder / group / name).parent for name in content}:
-        place.mkdir(parents=True, exist_ok=True)
-    for name, data in content.items():
-        (folder / group / name).write_bytes(data)
-        files[f"{group}/{name}"] = (hashlib.sha256(data).hexdigest(), len(data))
-
-
-def _manifest(files: Mapping[str, tuple[str, int]]) -> xr.Dataset:
-    lines = [f"{digest} {size} {path}" for path, (digest, size) in files.items()]
-    return xr.Dataset({"files": ("file", np.array(lines, dtype=object))})
-
-
-def _json(provenance: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(provenance)
-    except (TypeError, ValueError) as error:
-        raise StoreError(f"The study's provenance cannot be written as JSON: {error}.") from error
-
-
-def _digest_of(root: Mapping[str, Any]) -> str:
-    """Digest of the root attributes, which no manifest can hold."""
-    return hashlib.sha256(json.dumps({k: v for k, v in root.items() if k != "sha256"}).encode()).hexdigest()
-
-
-def _own_version() -> str:
-    try:
-        return version("eddyscope")
-    except PackageNotFoundError:
-        return "not installed"
-
-
-# --- reading --------------------------------------------------------------------------------------------------------
-
-
 def _find(path: Path) -> Path:
     """The store itself, or the one in the folder of a run."""
     for place in (path, path / STUDY):
@@ -202,54 +138,5 @@ def _find(path: Path) -> Path:
     if not path.exists():
         raise StoreError(f"There is no study at '{path}': nothing is there.")
     if (path / STUDY).exists() or path.suffix == ".zarr":
-        raise StoreError(f"'{path}' is damaged, or not a study: zarr.json cannot be read.", _DAMAGED)
+        raise StoreError(f"'{path}' is damaged, or not a study: zarr.json cannot be read.", _STUDIES.remedy)
     raise StoreError(f"There is no study at '{path}'.", f"Give a folder that holds {STUDY}, or a study saved as Zarr.")
-
-
-@contextmanager
-def _reading(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(f"'{place}' cannot be read: {error.strerror or error}.") from error
-    except (ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise StoreError(f"'{place}' is damaged: {type(error).__name__}: {error}.", _DAMAGED) from error
-
-
-def _attributes(place: Path) -> dict[str, Any]:
-    content = json.loads((place / "zarr.json").read_text(encoding="utf-8"))
-    attributes = content.get("attributes") if isinstance(content, dict) else None
-    return attributes if isinstance(attributes, dict) else {}
-
-
-def _root_attributes(place: Path) -> dict[str, Any]:
-    root = _attributes(place)
-    stored = root.get("format_version")
-    if isinstance(stored, int) and stored > FORMAT_VERSION:
-        raise StoreError(
-            f"'{place}' has format_version {stored}; this version of eddyscope reads up to {FORMAT_VERSION}.",
-            "Upgrade eddyscope.",
-        )
-    if root.get("sha256") != _digest_of(root):
-        raise StoreError(f"'{place}' is damaged: zarr.json has changed since it was written.", _DAMAGED)
-    return root
-
-
-def _verify(place: Path, root: Mapping[str, Any]) -> None:
-    """Compare every file with the manifest."""
-    manifest = "manifest/files/c.0"
-    _compare(place, manifest, root["manifest_sha256"], None)
-    for line in read_group(place / "manifest")["files"].values:
-        digest, size, path = str(line).split(" ", 2)
-        _compare(place, path, digest, int(size))
-
-
-def _compare(place: Path, path: str, digest: str, size: int | None) -> None:
-    try:
-        data = (place / path).read_bytes()
-    except FileNotFoundError:
-        raise StoreError(f"'{place}' is damaged: {path} is missing.", _DAMAGED) from None
-    if size is not None and len(data) != size:
-        raise StoreError(f"'{place}' is damaged: {path} has {len(data)} bytes instead of {size}.", _DAMAGED)
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise StoreError(f"'{place}' is damaged: {path} has changed since it was written.", _DAMAGED)
