@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,9 @@ class CausalSelfAttention(nn.Module):
     With ``fused = True`` the same output comes from torch's fused kernel and ``weights`` is None: for training, where
     nobody looks. The gate then enters as ``log g(j)`` added to the scores, which is the same as renormalised
     multiplication except in rows whose gated sum lies below the floor of 1e-8.
+
+    Functions in ``edits`` change the weights, one after the other, before they meet the values; while there are any,
+    the fused kernel is not used. :func:`eddyscope.interventions.editing.edited` puts them there and takes them away.
     """
 
     def __init__(self, config: GPTConfig) -> None:
@@ -34,6 +37,7 @@ class CausalSelfAttention(nn.Module):
         self.heads = config.heads
         self.dropout = config.dropout
         self.fused = False
+        self.edits: list[Callable[[Tensor], Tensor]] = []
         self.qkv = nn.Linear(config.width, 3 * config.width, bias=False)
         self.out = nn.Linear(config.width, config.width)
         self.gate = build_gate(config.variant, config.width, config.heads)
@@ -45,10 +49,12 @@ class CausalSelfAttention(nn.Module):
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
         gate = None if self.gate is None else self.gate(x)  # (batch, head, key)
         weights: Tensor | None = None
-        if self.fused:
+        if self.fused and not self.edits:
             mixed = self._fused(q, k, v, gate)
         else:
             weights = self._weights(q, k, gate)
+            for edit in self.edits:
+                weights = edit(weights)
             mixed = weights @ v
         return self.out(mixed.transpose(1, 2).flatten(2)), weights
 
