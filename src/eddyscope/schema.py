@@ -95,6 +95,8 @@ _VARIABLES: dict[str, tuple[str, str]] = {
     "lag_energy": ("mean squared fluctuation at each lag", "1"),
     "scalogram": ("wavelet energy <|W|^2> by scale and lag", "1"),
     "spectrum": ("mean of the scalogram over the cone of influence", "1"),
+    "octave_share_replicates": ("octave shares with one group of documents left out", "1"),
+    "spectrum_replicates": ("the fluctuation's energy spectrum with one group of documents left out", "1"),
     "spectrum_low": ("lower end of the 95 % interval of the fluctuation's energy spectrum", "1"),
     "spectrum_high": ("upper end of the 95 % interval of the fluctuation's energy spectrum", "1"),
     "spectrum_other_edges": ("energy spectrum of the fluctuation under the other edge rule", "1"),

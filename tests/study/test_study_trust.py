@@ -10,6 +10,7 @@ import planted
 from eddyscope.study.nulls import run_nulls
 from eddyscope.study.nulltable import NULL_MEASURES, describe_differences
 from eddyscope.study.words import conclusions
+from eddyscope.trust.jackknife import jackknife
 
 N, L = 40, 32
 
@@ -153,3 +154,14 @@ def test_each_head_has_its_own_intervals_and_differences():
     for name in ("field_participation_ratio_low", "lag_participation_ratio_high", "near_share_low"):
         np.testing.assert_allclose(second[name], alone[name], rtol=1e-9, err_msg=name)
     assert study.layer(0)["null_p_holm"].dims == ("head", "comparison", "null_measure")
+
+
+def test_octave_shares_and_spectrum_keep_the_replicates_of_their_intervals(study):
+    data = study.packed(0)
+    shares, spectrum = data["octave_share_replicates"].values, data["spectrum_replicates"].values
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    low, high = jackknife(data["octave_share"].values, shares, "share").low, data["octave_share_high"].values
+    np.testing.assert_allclose(low, data["octave_share_low"].values)
+    assert (low <= high).all()
+    bounds = jackknife(data["spectrum"].values[2, 0], spectrum, "log")
+    np.testing.assert_allclose(bounds.high, data["spectrum_high"].values)

@@ -89,7 +89,7 @@ def layer_trust(field: LagField, options: Options, sample: Sample, computed: Com
             field, computed.rows, computed.sums, _level(field, computed), sample, options.max_lag, options.seed
         ),
         **budget_intervals(computed.rows, computed.sums, energy, groups),
-        **spectrum_bounds(computed.found, computed.bands, float(wavelength(np.ones(1), options.omega0)[0])),
+        **spectrum_bounds(computed.found, computed.bands, float(wavelength(np.ones(1), options.omega0)[0]), groups),
         **sink_variables(field, options, computed.rows, computed.variables, sample),
     }
 

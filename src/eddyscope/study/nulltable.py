@@ -219,11 +219,27 @@ def _resolved_pair(
     if curve not in own or curve not in nulls:
         return None
     curves = [own[curve].values, *nulls[curve].values[members]]
+    slopes = resolved_slopes(curves)
+    return None if slopes is None else (float(slopes[0, 0]), slopes[0, 1:], slopes[1:, 0], slopes[1:, 1:])
+
+
+def resolved_slopes(curves: list[FloatArray]) -> FloatArray | None:
+    """Resolved exponents of several ensembles on the smallest of their windows.
+
+    Parameters
+    ----------
+    curves : list of array, shape (all documents and each replicate, rank)
+        NaN beyond the window of each, as in the ``curve`` of :func:`table_of`.
+
+    Returns
+    -------
+    array, shape (ensemble, all documents and each replicate), or None
+        None where fewer than 8 ranks are resolved in all of them.
+    """
     window = min(int(np.isfinite(c).all(axis=0).sum()) for c in curves)
     if window < MIN_POINTS:
         return None
-    slopes = np.array([[fit_decay(v[:window], ranks=window, relative_floor=0.0).beta for v in c] for c in curves])
-    return float(slopes[0, 0]), slopes[0, 1:], slopes[1:, 0], slopes[1:, 1:]
+    return np.array([[fit_decay(v[:window], ranks=window, relative_floor=0.0).beta for v in c] for c in curves])
 
 
 def null_columns(data: xr.Dataset, ranks: Mapping[str, tuple[str, int]]) -> dict[str, float | str]:

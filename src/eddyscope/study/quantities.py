@@ -142,7 +142,7 @@ def _measures(
 
 
 def budget_intervals(rows: LagRows, sums: LagGroups | None, energy: FloatArray, groups: int) -> Variables:
-    """Intervals of octave shares and densities; how many replicates choose the same peak octave and median lag."""
+    """Replicates and intervals of octave shares; how many replicates choose the same peak octave and median lag."""
     dims, share, _ = octave_budget(energy, rows)
     parts = np.full((groups, energy.size), np.nan) if sums is None else energy_replicates(sums)
     budgets = [octave_budget(part, rows) for part in parts]
@@ -152,6 +152,7 @@ def budget_intervals(rows: LagRows, sums: LagGroups | None, energy: FloatArray, 
     ]  # each octave's share of the lags, by which a density is divided
     medians = [budget_scalars(part, rows)[2] for part in parts]
     return {
+        "octave_share_replicates": (("jackknife_group", *dims), np.stack([b[1] for b in budgets])),
         "octave_share_low": (dims, shares.low),
         "octave_share_high": (dims, shares.high),
         "octave_density_low": (dims, _over(shares.low, held)),
@@ -175,8 +176,8 @@ def _densest(share: FloatArray, held: FloatArray) -> float:
     return float(np.nanargmax(density)) if np.isfinite(density).any() else float("nan")
 
 
-def spectrum_bounds(found: Spectra, bands: list[Band], omega0_ratio: float) -> Variables:
-    """Intervals of the fluctuation's energy spectrum, and of the wavelengths of bands around a scale.
+def spectrum_bounds(found: Spectra, bands: list[Band], omega0_ratio: float, groups: int) -> Variables:
+    """Replicates and intervals of the fluctuation's energy spectrum; intervals of the wavelengths of bands.
 
     Parameters
     ----------
@@ -185,17 +186,21 @@ def spectrum_bounds(found: Spectra, bands: list[Band], omega0_ratio: float) -> V
     bands : list of Band
     omega0_ratio : float
         Wavelength over scale.
+    groups : int
+        Of the jackknife.
     """
     size = found.scales.size
     low, high = np.full(size, np.nan), np.full(size, np.nan)
+    parts = np.full((groups, size), np.nan)
     ends = np.full((2, len(bands)), np.nan)
     if found.replicates is not None:
         bounds = jackknife(found.fluctuation, found.replicates, "log")
-        low, high = bounds.low, bounds.high
+        low, high, parts = bounds.low, bounds.high, found.replicates
         for index, band in enumerate(bands):
             if not band.octaves:
                 ends[:, index] = _wavelength_bounds(found, band.scale)
     return {
+        "spectrum_replicates": (("jackknife_group", "scale"), parts),
         "spectrum_low": (("scale",), low),
         "spectrum_high": (("scale",), high),
         "dominant_wavelength_low": (("band",), ends[0] * omega0_ratio),
