@@ -95,7 +95,8 @@ def capture(
         import torch  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError("torch", "Capture from a model", "hf") from error
-    from eddyscope.capture.run import Options, run
+    from eddyscope.capture.options import Options
+    from eddyscope.capture.run import run
 
     options = Options(
         heads=heads,

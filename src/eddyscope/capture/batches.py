@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eddyscope.capture.source import Inputs
 from eddyscope.documents import Documents
 from eddyscope.errors import CaptureError, EddyscopeWarning, InputError
 from eddyscope.lagfield import IntArray
@@ -46,15 +47,35 @@ class Reading:
         """Number of tokens of the longest document."""
         return max(len(t) for t in self.tokens)
 
-    def ids(self, index: IntArray, device: torch.device) -> Tensor:
-        """Token ids of documents of one length, shape (document, token)."""
-        return torch.from_numpy(np.stack([self.tokens[i] for i in index])).to(device)
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What identifies the text, JSON-able."""
+        return self.documents.identity
 
-    def batches(self, size: int) -> Iterator[IntArray]:
-        """Indices of documents that are read together: of one length, in order, at most ``size``."""
+    @property
+    def count(self) -> int:
+        """Number of documents."""
+        return len(self.tokens)
+
+    def inputs(self, index: IntArray, device: torch.device) -> Inputs:
+        """What the model takes for documents of one length: token ids, shape (document, token)."""
+        return {"input_ids": torch.from_numpy(np.stack([self.tokens[i] for i in index])).to(device)}
+
+    def beginning(self, document: int, tokens: int, device: torch.device) -> Inputs:
+        """What the model takes for the first tokens of one document."""
+        ids = torch.from_numpy(np.ascontiguousarray(self.tokens[document][None, :tokens]))
+        return {"input_ids": ids.to(device)}
+
+    def sizes(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """Queries and keys that are kept of a layer whose maps had this shape in the probe."""
+        return self.length, self.length
+
+    def batches(self, size: int, index: IntArray | None = None) -> Iterator[IntArray]:
+        """Indices of documents (of all, or of those given) that are read together: of one length, in order."""
         lengths = np.array([len(t) for t in self.tokens])
-        for length in np.unique(lengths):
-            same = np.flatnonzero(lengths == length)
+        chosen = np.arange(self.count) if index is None else index
+        for length in np.unique(lengths[chosen]):
+            same = chosen[lengths[chosen] == length]
             for start in range(0, len(same), size):
                 yield same[start : start + size]
 

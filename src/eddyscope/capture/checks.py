@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eddyscope.capture.source import Site
+from eddyscope.capture.source import Inputs, Rows, Site, is_attention
 from eddyscope.errors import CheckError, EddyscopeWarning
 from eddyscope.lagfield import LagField
 
@@ -99,31 +99,42 @@ class Seen:
 
 
 class Probe:
-    """Receiver for the passes of the probe: keeps little of each layer, and the weights of none."""
+    """Receiver for the passes of the probe, which are short: looks at the attention of each layer."""
 
     def __init__(self) -> None:
         self.seen: dict[str, Seen] = {}
         self.silent: dict[str, tuple[Site, str]] = {}
+        self._begun: dict[str, Tensor] = {}
 
-    def __call__(self, name: str, site: Site, weights: Any) -> None:
-        """Look at the weights of one layer."""
-        if not isinstance(weights, Tensor) or weights.ndim != 4 or not weights.is_floating_point():
-            what = f"shape {tuple(weights.shape)}" if isinstance(weights, Tensor) else type(weights).__name__
+    def __call__(self, name: str, site: Site, given: Any) -> None:
+        """Look at the attention of one layer; blocks of rows are put together."""
+        if not isinstance(given, Rows) or not is_attention(given.weights):
+            value = given.weights if isinstance(given, Rows) else given
+            what = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
             self.silent[name] = (site, what)
             return
-        maps = weights.float()
-        sums = maps.sum(-1)
-        excess = (sums - 1).clamp_min(0) if site.own_sink else (sums - 1).abs()
-        above = torch.ones(maps.shape[-2:], dtype=torch.bool, device=maps.device).triu(1)
-        self.seen[name] = Seen(
-            site=site,
-            shape=tuple(maps.shape),
-            rows=float(excess.max()),
-            negative=float((-maps).clamp_min(0).max()),
-            above=float(maps.amax(dim=(0, 1)).masked_fill(~above, 0).max()),
-            early=_combined(maps).cpu(),
-            finite=bool(torch.isfinite(sums).all()),
-        )
+        maps = given.weights.float()
+        if given.first:
+            maps = torch.cat([self._begun.pop(name), maps], dim=2)
+        if given.total is not None and maps.shape[2] < given.total:
+            self._begun[name] = maps
+        else:
+            self.seen[name] = _look(maps, site)
+
+
+def _look(maps: Tensor, site: Site) -> Seen:
+    sums = maps.sum(-1)
+    excess = (sums - 1).clamp_min(0) if site.own_sink else (sums - 1).abs()
+    above = torch.ones(maps.shape[-2:], dtype=torch.bool, device=maps.device).triu(1)
+    return Seen(
+        site=site,
+        shape=tuple(maps.shape),
+        rows=float(excess.max()),
+        negative=float((-maps).clamp_min(0).max()),
+        above=float(maps.amax(dim=(0, 1)).masked_fill(~above, 0).max()),
+        early=_combined(maps).cpu(),
+        finite=bool(torch.isfinite(sums).all()),
+    )
 
 
 def _combined(maps: Tensor) -> Tensor:
@@ -133,13 +144,21 @@ def _combined(maps: Tensor) -> Tensor:
     return torch.einsum("bhij,h->bij", maps, weight)
 
 
-def changed_later(ids: Tensor) -> Tensor:
-    """The same tokens in the first half, other ones in the second: its own tokens, one place further."""
+def changed_later(inputs: Inputs) -> Inputs | None:
+    """The same tokens in the first half, other ones in the second; None where the inputs hold no tokens.
+
+    The other tokens are the document's own, one place further, so that the model surely knows them. A decoder's tokens
+    are changed alone: of an encoder nothing is causal.
+    """
+    name = "decoder_input_ids" if "decoder_input_ids" in inputs else "input_ids"
+    if name not in inputs:
+        return None
+    ids = inputs[name]
     half = ids.shape[1] // 2
     later = ids[:, half:].roll(1, dims=1)
     if torch.equal(later, ids[:, half:]):
         later = torch.where(ids[:, half:] == 0, 1, 0)
-    return torch.cat([ids[:, :half], later], dim=1)
+    return inputs | {name: torch.cat([ids[:, :half], later], dim=1)}
 
 
 def layer_checks(name: str, seen: Seen, causal: bool, heads: int | None, half: bool) -> list[Check]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from eddyscope.capture.source import HookSource, Site
+from eddyscope.capture.source import HookSource, Inputs, Site, Wants
 from eddyscope.capture.state import evaluated
 from eddyscope.models.gpt import GPT, CausalSelfAttention
 
@@ -26,7 +26,7 @@ class GPTSource(HookSource):
     name = "eddyscope"
     way = "forward hooks"
 
-    def __init__(self, model: GPT) -> None:
+    def __init__(self, model: GPT, wants: Wants = Wants()) -> None:
         super().__init__()
         self.gpt = model
         self.model = model
@@ -53,17 +53,17 @@ class GPTSource(HookSource):
             for module, fused in zip(modules, before, strict=True):
                 module.fused = fused
 
-    def read(self, ids: Tensor) -> None:
+    def read(self, inputs: Inputs) -> None:
         """Let the model read."""
-        self.outputs(ids)
+        self.outputs(inputs)
 
     def read_in_full(self) -> None:
         """Nothing to do: ``read`` takes no short cut."""
 
-    def outputs(self, ids: Tensor) -> Tensor:
+    def outputs(self, inputs: Inputs) -> Tensor:
         """Logits."""
         self.new_pass()
-        logits: Tensor = self.model(ids)
+        logits: Tensor = self.model(inputs["input_ids"])
         return logits
 
     @property

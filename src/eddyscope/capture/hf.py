@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eddyscope.capture.source import HookSource, Site
+from eddyscope.capture.source import HookSource, Inputs, Site, Wants
 from eddyscope.capture.state import evaluated
 from eddyscope.errors import CaptureError
 
@@ -43,7 +43,7 @@ class HuggingFaceSource(HookSource):
 
     name = "huggingface"
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, wants: Wants = Wants()) -> None:
         super().__init__()
         self.model = model
         config: Any = model.config
@@ -73,19 +73,19 @@ class HuggingFaceSource(HookSource):
                 with _eager(self.model):
                     yield
 
-    def read(self, ids: Tensor) -> None:
+    def read(self, inputs: Inputs) -> None:
         """Let the model read, without its language-model head where that can be left out."""
         self.new_pass()
-        self._reader(**_inputs(self._reader, ids))
+        self._reader(**_arguments(self._reader, inputs))
 
     def read_in_full(self) -> None:
         """Read through the whole model from now on."""
         self._reader = self.model
 
-    def outputs(self, ids: Tensor) -> Tensor:
+    def outputs(self, inputs: Inputs) -> Tensor:
         """Logits, or the last hidden states of a model without a head."""
         self.new_pass()
-        output = self.model(**_inputs(self.model, ids))
+        output = self.model(**_arguments(self.model, inputs))
         for key in ("logits", "last_hidden_state"):
             value = getattr(output, key, None)
             if isinstance(value, Tensor):
@@ -141,16 +141,14 @@ def _is_custom(implementation: str | None) -> bool:
     return name != "eager" and "/" not in name and not name.startswith(_FUSED)
 
 
-def _inputs(module: nn.Module, ids: Tensor) -> dict[str, Any]:
-    """Token ids and what else this forward function takes: no cache, no padding, nothing asked for."""
+def _arguments(module: nn.Module, inputs: Inputs) -> dict[str, Any]:
+    """The inputs and what else this forward function takes: no cache, no padding, nothing asked for."""
     accepted = inspect.signature(module.forward).parameters
-    offered = {
-        "input_ids": ids,
+    offered: dict[str, Any] = {"use_cache": False}
+    if "input_ids" in inputs:
         # Given although it is all ones: some models otherwise take the padding token, wherever it occurs, as padding.
-        "attention_mask": torch.ones_like(ids),
-        "use_cache": False,
-    }
-    return {key: value for key, value in offered.items() if key in accepted}
+        offered["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    return inputs | {key: value for key, value in offered.items() if key in accepted and key not in inputs}
 
 
 def _shortest_reader(model: nn.Module, sites: tuple[Site, ...]) -> nn.Module:

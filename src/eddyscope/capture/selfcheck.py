@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from eddyscope.capture.run import CHECK_TOKENS, Options, run
+from eddyscope.capture.options import Options
+from eddyscope.capture.probing import CHECK_TOKENS
+from eddyscope.capture.run import run
 from eddyscope.capture.sources import source_for
 from eddyscope.documents import Documents
 from eddyscope.ensemble import AttentionEnsemble
@@ -34,15 +36,10 @@ def checked(
     Parameters and errors are those of :func:`eddyscope.capture.check`.
     """
     options = Options(
-        heads="mean",
         layers=layers,
-        batch=None,
-        max_lag=None,
         device=device,
-        dtype="float32",
         drop_bad=True,
         allow_failed_checks=True,
-        checks=True,
     )
     with warnings.catch_warnings():
         # That a check failed is the result here, nothing to warn of.

@@ -54,8 +54,53 @@ class Site:
     looks_ahead: bool = False
 
 
-#: Called with the name of a layer, its site and what the module gave as weights.
+#: What a model's forward takes for some documents; the first axis of each tensor is the document.
+Inputs = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of the attention of one layer: the whole map, or a block of queries.
+
+    Parameters
+    ----------
+    weights : Tensor, shape (document, head, query, key)
+        After the softmax.
+    first : int
+        Query of the first row; a layer's blocks come in ascending order.
+    total : int, optional
+        Queries of the whole map, where these rows are a block of it.
+    value_norm : Tensor, shape (document, head, key), optional
+        Norm of the value of each key, projected into the residual stream by its head.
+    """
+
+    weights: Tensor
+    first: int = 0
+    total: int | None = None
+    value_norm: Tensor | None = None
+
+
+#: Called with the name of a layer, its site, and rows of its attention; or what it gave where that is no attention.
 Receiver = Callable[[str, Site, Any], None]
+
+
+@dataclass(frozen=True)
+class Wants:
+    """What a capture wants of a source.
+
+    Parameters
+    ----------
+    way : {"auto", "hooks", "function", "blocks"}
+        How the attention is to be seen.
+    value_norm : bool
+        ``Rows.value_norm`` is needed.
+    extract : callable, optional
+        The user's own extractor, for modules that no source knows.
+    """
+
+    way: str = "auto"
+    value_norm: bool = False
+    extract: Callable[..., Any] | None = None
 
 
 class Source(ABC):
@@ -76,16 +121,16 @@ class Source(ABC):
         """Make the model show its weights; on leaving, everything is as it was."""
 
     @abstractmethod
-    def read(self, ids: Tensor) -> None:
-        """Let the model read token ids, shape (document, token), at the least cost that shows all attention."""
+    def read(self, inputs: Inputs) -> None:
+        """Let the model read documents, at the least cost that shows all attention."""
 
     @abstractmethod
-    def outputs(self, ids: Tensor) -> Tensor:
+    def outputs(self, inputs: Inputs) -> Tensor:
         """Return the model's logits, or its last hidden states where it has none; shape (document, token, feature)."""
 
     @abstractmethod
     def listening(self, receive: Receiver) -> AbstractContextManager[None]:
-        """Call ``receive`` with the weights of each layer while the model reads."""
+        """Call ``receive`` with the attention of each layer while the model reads."""
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
@@ -107,7 +152,7 @@ class Source(ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the token ids go: the device of the model's first parameter."""
+        """Where the inputs go: the device of the model's first parameter."""
         return next(self.model.parameters()).device
 
     @property
@@ -147,6 +192,13 @@ class HookSource(Source):
             self._calls[site.name] += 1
             count = self._calls[site.name]
             inside = isinstance(output, (tuple, list)) and -len(output) <= site.index < len(output)
-            receive(site.name if count == 1 else f"{site.name}#{count}", site, output[site.index] if inside else None)
+            shown = output[site.index] if inside else None
+            name = site.name if count == 1 else f"{site.name}#{count}"
+            receive(name, site, Rows(shown) if isinstance(shown, Tensor) and is_attention(shown) else shown)
 
         return see
+
+
+def is_attention(value: Any) -> bool:
+    """Whether a value can be attention weights of shape (document, head, query, key)."""
+    return isinstance(value, Tensor) and value.ndim == 4 and value.is_floating_point()

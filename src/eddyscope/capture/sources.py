@@ -8,35 +8,35 @@ from typing import Any
 from torch import Tensor, nn
 
 from eddyscope.capture.hf import HuggingFaceSource
-from eddyscope.capture.source import Source
+from eddyscope.capture.source import Source, Wants
 from eddyscope.errors import CaptureError, InputError
 
 
-def _is_hugging_face(model: nn.Module) -> bool:
+def _is_hugging_face(model: nn.Module, wants: Wants) -> bool:
     # Also true of a user's own subclass; by what it has, so that transformers need not be imported for other models.
     return hasattr(model, "config") and hasattr(model, "_can_record_outputs")
 
 
-def _is_own_gpt(model: nn.Module) -> bool:
+def _is_own_gpt(model: nn.Module, wants: Wants) -> bool:
     return any(kind.__module__ == "eddyscope.models.gpt" for kind in type(model).__mro__)
 
 
-def _make_own_gpt(model: nn.Module) -> Source:
+def _make_own_gpt(model: nn.Module, wants: Wants) -> Source:
     from eddyscope.capture.gpt import GPTSource
     from eddyscope.models.gpt import GPT
 
     assert isinstance(model, GPT)
-    return GPTSource(model)
+    return GPTSource(model, wants)
 
 
 #: Question and answer, in the order in which they are asked.
-SOURCES: tuple[tuple[Callable[[nn.Module], bool], Callable[[nn.Module], Source]], ...] = (
+SOURCES: tuple[tuple[Callable[[nn.Module, Wants], bool], Callable[[nn.Module, Wants], Source]], ...] = (
     (_is_own_gpt, _make_own_gpt),
     (_is_hugging_face, HuggingFaceSource),
 )
 
 
-def source_for(model: Any) -> Source:
+def source_for(model: Any, wants: Wants = Wants()) -> Source:
     """The source that reads a model.
 
     Raises
@@ -55,8 +55,8 @@ def source_for(model: Any) -> Source:
             "Load one with eddyscope.load_model(name).",
         )
     for knows, make in SOURCES:
-        if knows(model):
-            return make(model)
+        if knows(model, wants):
+            return make(model, wants)
     raise CaptureError(
         f"{type(model).__name__} is not a kind of model that can be captured; Hugging Face models and the GPTs in "
         "eddyscope.models are.",

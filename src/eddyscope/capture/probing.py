@@ -1,0 +1,147 @@
+"""The probe of a capture: short passes that find the layers of a model and check them before the work."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from eddyscope.capture.batches import Reading
+from eddyscope.capture.checks import (
+    MASKED,
+    Probe,
+    Seen,
+    Verdict,
+    causality_check,
+    changed_later,
+    layer_checks,
+    outputs_check,
+)
+from eddyscope.capture.options import Options
+from eddyscope.capture.source import Inputs, Source
+from eddyscope.errors import CaptureError
+
+#: Tokens that the probe reads: enough for the checks, and cheap beside the capture.
+CHECK_TOKENS = 32
+#: Tokens that it reads when no checks are wanted, to find out which layers show what.
+LOOK_TOKENS = 8
+
+
+def probe_layers(
+    source: Source, reading: Reading, options: Options, verdict: Verdict, implementation: str
+) -> tuple[dict[str, Seen], dict[str, str]]:
+    """Let the model read the beginning of the first good document; find its layers and check them.
+
+    Returns
+    -------
+    seen : dict
+        By layer, in the order in which they are called.
+    silent : dict
+        Layers that gave no weights, with what they gave.
+    """
+    tokens = CHECK_TOKENS if options.checks else LOOK_TOKENS
+    for document in range(reading.count):
+        inputs = reading.beginning(document, tokens, source.device)
+        probe = Probe()
+        with source.ready(), source.listening(probe):
+            captured = source.outputs(inputs)
+        _expect_layers(source, probe)
+        spoiled = next((name for name, seen in probe.seen.items() if not seen.finite), None)
+        if spoiled is None:
+            break
+        if not options.drop_bad:
+            raise not_finite(spoiled, document)
+    else:
+        raise CaptureError(
+            f"All {reading.count} documents give NaN or Inf, nothing is left to analyse.",
+            "Half precision overflows in some models: load the model in float32.",
+        )
+    if options.checks:
+        _check_layers(source, probe, verdict)
+        with _as_given(source):
+            plain = source.outputs(inputs)
+        verdict.add([outputs_check(captured, plain, implementation, is_half(source))])
+        del captured, plain
+        _check_causality(source, probe, inputs, verdict)
+    return probe.seen, {
+        name: f"{type(site.module).__name__} gave {what}" for name, (site, what) in probe.silent.items()
+    }
+
+
+@contextlib.contextmanager
+def _as_given(source: Source) -> Iterator[None]:
+    """The model as the user gave it, only in eval mode and without gradients."""
+    from eddyscope.capture.state import evaluated
+
+    with evaluated(source.model):
+        yield
+
+
+def _expect_layers(source: Source, probe: Probe) -> None:
+    """At least one layer must have shown a map."""
+    if probe.seen:
+        return
+    if not probe.silent:
+        raise CaptureError(f"None of the {len(source.sites)} attention modules of {type(source.model).__name__} ran.")
+    name, (site, what) = next(iter(probe.silent.items()))
+    raise CaptureError(
+        f"No attention can be read from {type(source.model).__name__} ({source.way}): "
+        f"{type(site.module).__name__} gave {what} instead of weights in layer '{name}'"
+        + (f" and {len(probe.silent) - 1} more." if len(probe.silent) > 1 else "."),
+        "Set its attention implementation to 'eager' (model.set_attn_implementation('eager')) and try again.",
+    )
+
+
+def is_causal(seen: Seen) -> bool:
+    """What the module states, and what the data show where it states nothing or calls itself two-sided.
+
+    A module that states to be causal counts as causal, so that a lost mask fails the check instead of passing as
+    two-sided attention. Others are causal where nothing at all lies above the diagonal.
+    """
+    return seen.site.kind == "self" and (seen.site.causal is True or seen.above <= MASKED)
+
+
+def _check_layers(source: Source, probe: Probe, verdict: Verdict) -> None:
+    stated = source.identity().get("heads")
+    for name, seen in probe.seen.items():
+        heads = stated if isinstance(stated, int) else None
+        verdict.add(layer_checks(name, seen, is_causal(seen), heads, is_half(source)))
+
+
+def _check_causality(source: Source, probe: Probe, inputs: Inputs, verdict: Verdict) -> None:
+    """Read with the second half changed; causal layers must show the same in the first half.
+
+    In a model without causal layers the same tokens are read again. Either way the pass is made as the capture will
+    read, so it also shows that the short cut past the head gives the same attention; where it does not, the capture
+    reads through the whole model.
+    """
+    causal = {name: is_causal(seen) for name, seen in probe.seen.items()}
+    changed = changed_later(inputs) if any(causal.values()) else None
+    for attempt in ("short", "full"):
+        again = Probe()
+        with source.ready(), source.listening(again):
+            source.read(inputs if changed is None else changed)
+        checks = [
+            causality_check(name, seen, again.seen[name], causal[name] and changed is not None, is_half(source))
+            for name, seen in probe.seen.items()
+            if name in again.seen and (causal[name] or changed is None)
+        ]
+        if set(again.seen) == set(probe.seen) and all(c.passed for c in checks):
+            break
+        if attempt == "short":
+            source.read_in_full()
+    verdict.add(checks)
+
+
+def is_half(source: Source) -> bool:
+    """Whether the model computes in half precision."""
+    return source.dtype in (torch.float16, torch.bfloat16)
+
+
+def not_finite(layer: str, document: int) -> CaptureError:
+    """The error for attention with NaN or Inf."""
+    return CaptureError(
+        f"Attention of layer '{layer}' has NaN or Inf in document {document}.",
+        "Leave such documents out with drop_bad=True (--drop-bad).",
+    )

@@ -1,0 +1,296 @@
+"""A session: a model made ready to read some documents, its layers found and checked."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from eddyscope.capture.batches import Reading, as_reading, batch_size, check_limits
+from eddyscope.capture.checks import Seen, Verdict, field_checks
+from eddyscope.capture.options import Options
+from eddyscope.capture.probing import is_causal, is_half, not_finite, probe_layers
+from eddyscope.capture.reduce import Heads, Keeper, LayerStore, rows_of
+from eddyscope.capture.source import Site, Source, Wants
+from eddyscope.capture.sources import source_for
+from eddyscope.capture.state import moved
+from eddyscope.ensemble import AttentionEnsemble, LayerInfo
+from eddyscope.errors import CaptureError, EddyscopeError, EddyscopeWarning, InputError
+from eddyscope.lagfield import IntArray, LagField, LagGeometry
+
+#: Called with (documents done, documents in all).
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer that is captured.
+
+    Parameters
+    ----------
+    info : LayerInfo
+    site : Site
+    causal : bool
+        Whether its field is causal.
+    geometry : LagGeometry
+        What is kept of each map.
+    """
+
+    info: LayerInfo
+    site: Site
+    causal: bool
+    geometry: LagGeometry
+
+
+@dataclass
+class Session:
+    """A model that is ready to be captured on these documents: its layers are found and checked.
+
+    Made by :func:`opened`, and of use only inside it.
+
+    Parameters
+    ----------
+    source : Source
+    reading : Reading
+    options : Options
+    verdict : Verdict
+        Every check so far.
+    identity : dict
+        Of the model.
+    layers : dict of str to Layer
+        In reading order.
+    silent : dict of str to str
+        Layers without attention, and what stands there.
+    device : str
+    started : float
+        ``time.perf_counter()`` at the beginning.
+    """
+
+    source: Source
+    reading: Reading
+    options: Options
+    verdict: Verdict
+    identity: dict[str, Any]
+    layers: dict[str, Layer]
+    silent: dict[str, str]
+    device: str
+    started: float
+
+    @property
+    def heads(self) -> Heads:
+        """Which heads are kept."""
+        return Heads(self.options.heads)
+
+    def read(self, index: IntArray, keepers: Mapping[str, Keeper], progress: Progress | None = None) -> None:
+        """Let the model read some documents; every layer's attention goes to its keeper as soon as it appears.
+
+        Parameters
+        ----------
+        index : int array
+            Documents, ascending. Keepers number them from 0 in this order.
+        keepers : mapping of str to Keeper
+            By the name of the layer; other layers are passed over.
+        progress : callable, optional
+
+        Raises
+        ------
+        CaptureError
+            Where attention has NaN or Inf and such documents are not to be dropped.
+        """
+        heads = max(self.layers[name].info.query_heads for name in keepers)
+        size = batch_size(self.options.batch, heads, self.reading.longest, self.source.device)
+        now: IntArray = np.empty(0, dtype=np.int64)
+
+        def receive(name: str, site: Site, given: Any) -> None:
+            if name in keepers:
+                keepers[name].take(rows_of(name, site, given), now)
+
+        done = 0
+        with self.source.ready(), self.source.listening(receive):
+            for batch in self.reading.batches(size, index):
+                now = np.searchsorted(index, batch)
+                self.source.read(self.reading.inputs(batch, self.source.device))
+                if not self.options.drop_bad:
+                    _refuse_bad(keepers, now, batch)
+                done += len(batch)
+                if progress is not None:
+                    progress(done, len(index))
+
+    def fields(
+        self, index: IntArray | None = None, progress: Progress | None = None
+    ) -> tuple[dict[str, LagField], IntArray]:
+        """The fields of some documents, checked, and which of them were kept (all but those with NaN or Inf)."""
+        index = np.arange(self.reading.count) if index is None else index
+        stores = {
+            name: LayerStore(name, layer.geometry, len(index), layer.info.query_heads, self.heads, self.options.dtype)
+            for name, layer in self.layers.items()
+        }
+        self.read(index, stores, progress)
+        bad = np.any([store.bad for store in stores.values()], axis=0)
+        kept = None if not bad.any() else np.flatnonzero(~bad)
+        fields = {name: store.field(kept) for name, store in stores.items()}
+        if not bad.all():
+            self.check(fields)
+        return fields, index[~bad]
+
+    def check(self, fields: Mapping[str, LagField]) -> None:
+        """Check the fields of some documents."""
+        if not self.options.checks:
+            return
+        half = is_half(self.source) or self.options.dtype == "float16"
+        whole = self.reading.longest == self.reading.length
+        for name, field in fields.items():
+            layer = self.layers[name]
+            self.verdict.add(field_checks(name, field, layer.info.window, layer.site.own_sink, half, whole))
+
+    def dropped(self, kept: IntArray) -> list[int]:
+        """Documents that were left out, with a warning; CaptureError where nothing is left."""
+        count = self.reading.count
+        dropped = sorted(set(range(count)) - set(kept.tolist()))
+        if len(dropped) == count:
+            raise CaptureError(f"All {count} documents give NaN or Inf, nothing is left to analyse.")
+        if dropped:
+            message = f"Left out {len(dropped)} of {count} documents with NaN or Inf: {dropped}."
+            warnings.warn(EddyscopeWarning(message, "dropped-documents"), stacklevel=5)
+        return dropped
+
+    def provenance(self, dropped: list[int]) -> dict[str, Any]:
+        """What was done, JSON-able."""
+        self.verdict.warn()
+        return {
+            "source": self.source.name,
+            "way": self.source.way,
+            "model": self.identity,
+            "versions": _versions(),
+            "text": self.reading.identity,
+            "options": self.options.as_dict(),
+            "checks": self.verdict.records(),
+            "failed_checks": self.verdict.failed,
+            "layers_without_attention": self.source.unreadable | self.silent,
+            "documents_dropped": dropped,
+            "padding_rows_excluded": self.reading.padding,
+            "device": self.device,
+            "threads": torch.get_num_threads(),
+            "seconds": round(time.perf_counter() - self.started, 3),
+        }
+
+    def ensemble(self, fields: Mapping[str, LagField], kept: IntArray) -> AttentionEnsemble:
+        """The fields of the documents that were kept, with their provenance."""
+        dropped = self.dropped(kept)
+        documents = self.reading.documents
+        if dropped and documents is not None:
+            documents = documents.select(kept)
+        info = {name: layer.info for name, layer in self.layers.items()}
+        return AttentionEnsemble(fields, info, documents, self.provenance(dropped))
+
+
+@contextlib.contextmanager
+def opened(model: Any, documents: Any, options: Options) -> Iterator[Session]:
+    """Make a model ready to be captured on these documents; on leaving, it is as it was.
+
+    Raises
+    ------
+    CaptureError, CheckError, InputError
+        As :func:`eddyscope.capture` says.
+    """
+    started = time.perf_counter()
+    source = source_for(model, Wants(extract=options.extract))
+    reading = as_reading(documents)
+    check_limits(reading, source.vocabulary, source.context)
+    identity = source.identity()
+    verdict = Verdict(options.allow_failed_checks)
+    with moved(source.model, options.device), _explained(source, reading):
+        probe, silent = probe_layers(source, reading, options, verdict, str(identity.get("implementation", "")))
+        layers = _chosen(probe, options, reading)
+        device = str(source.device)
+        yield Session(source, reading, options, verdict, identity, layers, silent, device, started)
+
+
+@contextlib.contextmanager
+def _explained(source: Source, reading: Reading) -> Iterator[None]:
+    """Turn what a model raises while it reads into an error that says what it was reading."""
+    try:
+        yield
+    except (EddyscopeError, KeyboardInterrupt):
+        raise
+    except torch.OutOfMemoryError as error:
+        raise CaptureError(
+            f"Out of memory on {source.device} while reading documents of {reading.longest} tokens.",
+            "Use a smaller batch, fewer layers, heads='mean', or max_lag.",
+        ) from error
+    except (IndexError, RuntimeError, ValueError, TypeError) as error:
+        limit = "" if source.context is None else f" (it was made for {source.context})"
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        beyond = source.context is not None and reading.longest > source.context
+        raise CaptureError(
+            f"{type(source.model).__name__} failed to read documents of {reading.longest} tokens{limit}: {reason}.",
+            f"Make documents of at most {source.context} tokens (--context {source.context})." if beyond else None,
+        ) from error
+
+
+def _chosen(probe: dict[str, Seen], options: Options, reading: Reading) -> dict[str, Layer]:
+    """The layers to capture, in reading order; layers of one kind share their geometry."""
+    names, wanted = list(probe), options.layers
+    if wanted is None:
+        kept = set(names)
+    else:
+        kept = set()
+        for layer in wanted:
+            known = layer in names if isinstance(layer, str) else -len(names) <= layer < len(names)
+            if not known:
+                raise InputError(
+                    f"Layer {layer!r} is not in this model.",
+                    f"It has {len(names)} layers, in reading order: {', '.join(names[:3])}"
+                    + (" ..." if len(names) > 3 else "."),
+                )
+            kept.add(layer if isinstance(layer, str) else names[layer])
+        if not kept:
+            raise InputError("No layers were chosen.", f"The model has {len(names)}.")
+    geometries: dict[LagGeometry, LagGeometry] = {}
+    layers = {}
+    for index, name in enumerate(names):
+        if name in kept:
+            seen = probe[name]
+            geometry = LagGeometry(*reading.sizes(seen.shape), is_causal(seen), options.max_lag)
+            geometry = geometries.setdefault(geometry, geometry)
+            layers[name] = Layer(_info(name, index, seen), seen.site, geometry.causal, geometry)
+    return layers
+
+
+def _info(name: str, index: int, seen: Seen) -> LayerInfo:
+    heads = seen.shape[1]
+    groups = seen.site.key_value_heads if 0 < seen.site.key_value_heads <= heads else heads
+    return LayerInfo(
+        name=name,
+        index=index,
+        kind=seen.site.kind,
+        attention_class=type(seen.site.module).__name__,
+        query_heads=heads,
+        key_value_heads=groups,
+        # Neighbouring query heads share a key-value head (repeat_kv repeats each one in place).
+        key_value_map=tuple(head * groups // heads for head in range(heads)),
+        window=seen.site.window,
+    )
+
+
+def _refuse_bad(keepers: Mapping[str, Keeper], places: IntArray, documents: IntArray) -> None:
+    for name, keeper in keepers.items():
+        bad = keeper.bad[places]
+        if bad.any():
+            raise not_finite(name, int(documents[bad][0]))
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for package in ("eddyscope", "torch", "transformers", "numpy"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
