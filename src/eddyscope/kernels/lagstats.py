@@ -1,4 +1,4 @@
-"""Statistics over lags: the Reynolds split, lag covariances, and their jackknife replicates."""
+"""Statistics over lags: the Reynolds split, mergeable moments, lag covariances and their jackknife replicates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eddyscope.kernels.laggroups import LagGroups, lag_groups
+from eddyscope.kernels.laggroups import LagGroups
+from eddyscope.kernels.merging import merged_groups, weighted_mean
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
@@ -82,42 +83,135 @@ def take_out_mean(snapshots: FloatArray) -> FloatArray:
     return np.asarray(first + shift)
 
 
+@dataclass(frozen=True)
+class LagMoments:
+    """Mergeable statistics of rows in lag coordinates, one set a group of documents.
+
+    Parameters
+    ----------
+    labels : int array, shape (group,)
+        Of the groups, ascending.
+    counts : int array, shape (group,)
+        Documents of each group.
+    means : array, shape (group, lag, row)
+        Mean over the group's documents.
+    products : array, shape (group, lag, lag)
+        Sum over the group's documents of the mean over rows of ``u u'``, u the deviation from the group's own mean.
+
+    Notes
+    -----
+    Float64. Each group is centred by its own mean, so that nothing has to be known of the other groups and no large
+    numbers are subtracted when two sets are merged.
+    """
+
+    labels: IntArray
+    counts: IntArray
+    means: FloatArray
+    products: FloatArray
+
+    @property
+    def documents(self) -> int:
+        """Documents of all groups."""
+        return int(self.counts.sum())
+
+    @property
+    def rows(self) -> int:
+        """Rows of each document."""
+        return int(self.means.shape[2])
+
+    def merged(self, other: LagMoments) -> LagMoments:
+        """Statistics of the documents of both; those of one group come together.
+
+        ``P = P_1 + P_2 + n_1 n_2 / (n_1 + n_2) <d d'>`` with d the difference of the means (Chan, Golub and LeVeque
+        1983), over rows.
+        """
+        shares = merged_groups(self.labels, self.counts, other.labels, other.counts)
+        means = shares.means(self.means, other.means)
+        products = shares.sums(self.products, other.products)
+        for place, mine, theirs in shares.common:
+            apart = other.means[theirs] - self.means[mine]
+            weight = self.counts[mine] * other.counts[theirs] / shares.counts[place]
+            if self.rows:
+                products[place] += weight / self.rows * (apart @ apart.T)
+        return LagMoments(shares.labels, shares.counts, means, products)
+
+    def covariance(self, by_group: bool = True) -> LagCovariance:
+        """Covariances of mean field and fluctuation.
+
+        Parameters
+        ----------
+        by_group : bool
+            False leaves out everything that the jackknife needs.
+        """
+        lags, documents, count = self.means.shape[1], self.documents, self.rows
+        if count == 0:
+            undefined = np.full((lags, lags), np.nan)
+            return LagCovariance(undefined, undefined, None, np.full(lags, np.nan), documents, count)
+        mean = weighted_mean(self.means, self.counts)
+        apart = self.means - mean  # exactly zero where all documents are equal
+        moved = apart @ apart.transpose(0, 2, 1) / count
+        products = self.products + self.counts[:, None, None] * moved
+        groups = LagGroups(products, self.counts[:, None, None] * apart, self.counts) if by_group else None
+        return LagCovariance(
+            mean @ mean.T / count,
+            products.sum(axis=0) / documents,
+            None if groups is None else _without_group(groups),
+            mean.mean(axis=1),
+            documents,
+            count,
+            groups,
+        )
+
+
+def lag_moments(rows: FloatArray, groups: IntArray | None = None) -> LagMoments:
+    """Mergeable statistics of rows in lag coordinates.
+
+    Parameters
+    ----------
+    rows : array, shape (lag, document, row)
+        ``a[tau, s, i]``. Without groups overwritten by the fluctuation where it is float64 already, so that nothing is
+        copied.
+    groups : int array, shape (document,), optional
+        Group of each document, for the replicates of the jackknife; one group 0 by default.
+
+    Returns
+    -------
+    LagMoments
+        Sums in float64.
+    """
+    lags, _, count = rows.shape
+    labels = np.zeros(1, dtype=np.int64) if groups is None else np.unique(groups).astype(np.int64)
+    counts = np.empty(labels.size, dtype=np.int64)
+    means, products = np.empty((labels.size, lags, count)), np.zeros((labels.size, lags, lags))
+    for index, label in enumerate(labels):
+        part = np.asarray(rows if groups is None else rows[:, groups == label], dtype=np.float64)
+        counts[index] = part.shape[1]
+        for lag in range(lags):  # one at a time, since that much stays in the cache
+            means[index, lag] = take_out_mean(part[lag])
+        if count:
+            flat = part.reshape(lags, -1)
+            products[index] = flat @ flat.T / count
+    return LagMoments(labels, counts, means, products)
+
+
 def lag_covariance(rows: FloatArray, groups: IntArray | None = None) -> LagCovariance:
     """Split rows in lag coordinates into mean and fluctuation and form their covariances.
 
     Parameters
     ----------
-    rows : array, shape (lag, document, row)
-        ``a[tau, s, i]``; overwritten by the fluctuation where it is float64 already, so that nothing is copied.
-    groups : int array, shape (document,), optional
-        Group of each document, for the replicates of the jackknife.
+    rows, groups
+        As in :func:`lag_moments`.
 
     Returns
     -------
     LagCovariance
         Sums in float64; NaN where there is no row.
     """
-    lags, documents, count = rows.shape
-    rows = np.asarray(rows, dtype=np.float64)
-    mean = np.empty((lags, count))
-    for lag in range(lags):  # one at a time, since that much stays in the cache
-        mean[lag] = take_out_mean(rows[lag])
-    samples = documents * count
-    without = products = None
-    if count == 0:
-        undefined = np.full((lags, lags), np.nan)
-        return LagCovariance(undefined, undefined, None, np.full(lags, np.nan), documents, count)
-    if groups is None:
-        flat = rows.reshape(lags, samples)
-        fluctuation = flat @ flat.T / samples
-    else:
-        products = lag_groups(rows, groups)
-        fluctuation, without = _by_group(products)
-    return LagCovariance(mean @ mean.T / count, fluctuation, without, mean.mean(axis=1), documents, count, products)
+    return lag_moments(rows, groups).covariance(by_group=groups is not None)
 
 
-def _by_group(groups: LagGroups) -> tuple[FloatArray, FloatArray]:
-    """Covariance of all documents, and of all but each group.
+def _without_group(groups: LagGroups) -> FloatArray:
+    """Covariance of all documents but those of each group, shape (group, lag, lag).
 
     Leaving out group g moves the mean field of the others by ``-S_g / (N - n_g)``, S_g the sum of its fluctuations,
     so ``C_(g) = (N C - B_g) / (N - n_g) - <S_g S_g'> / (N - n_g)^2`` with B_g the group's own sum of products.
@@ -128,8 +222,7 @@ def _by_group(groups: LagGroups) -> tuple[FloatArray, FloatArray]:
     shift = groups.sums @ groups.sums.transpose(0, 2, 1) / groups.rows
     # With one group alone nothing remains: its replicate is undefined and stays NaN.
     with np.errstate(divide="ignore", invalid="ignore"):
-        without = np.where(remaining > 0, (everything - groups.products) / remaining - shift / remaining**2, np.nan)
-    return everything / documents, without
+        return np.where(remaining > 0, (everything - groups.products) / remaining - shift / remaining**2, np.nan)
 
 
 def standardise(covariance: FloatArray, variance: FloatArray) -> FloatArray:

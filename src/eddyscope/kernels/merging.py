@@ -1,0 +1,72 @@
+"""Groups of documents that come together: sums and means of two sets made one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.floating[Any]]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MergedGroups:
+    """How the groups of two sets of documents come together.
+
+    Parameters
+    ----------
+    labels, counts : int array, shape (group,)
+        Of both, labels ascending.
+    mine, theirs : int array
+        Place in these of each group of the first and of the second set.
+    common : tuple of (int, int, int)
+        Groups that both have: place in these, in the first and in the second set.
+    shares : array, shape (group of the second set,)
+        Share of the documents of its group that each brings.
+    """
+
+    labels: IntArray
+    counts: IntArray
+    mine: IntArray
+    theirs: IntArray
+    common: tuple[tuple[int, int, int], ...]
+    shares: FloatArray
+
+    def sums(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Sums of both, shape (group, ...)."""
+        total = np.zeros((self.labels.size, *first.shape[1:]))
+        total[self.mine] = first
+        total[self.theirs] += second
+        return total
+
+    def means(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Means of both, shape (group, ...); equal ones stay exactly what they are."""
+        mean = np.empty((self.labels.size, *first.shape[1:]))
+        mean[self.theirs] = second
+        mean[self.mine] = first
+        for place, mine, theirs in self.common:
+            mean[place] += (second[theirs] - first[mine]) * self.shares[theirs]
+        return mean
+
+
+def merged_groups(labels: IntArray, counts: IntArray, others: IntArray, their_counts: IntArray) -> MergedGroups:
+    """Match the groups of two sets of documents by their labels."""
+    both = np.union1d(labels, others).astype(np.int64)
+    mine, theirs = np.searchsorted(both, labels), np.searchsorted(both, others)
+    total = np.zeros(both.size, dtype=np.int64)
+    total[mine] += counts
+    total[theirs] += their_counts
+    of_mine = {int(place): index for index, place in enumerate(mine)}
+    common = tuple((int(p), of_mine[int(p)], index) for index, p in enumerate(theirs) if int(p) in of_mine)
+    return MergedGroups(both, total, mine, theirs, common, their_counts / total[theirs])
+
+
+def weighted_mean(means: FloatArray, counts: IntArray) -> FloatArray:
+    """Mean of all documents from the means of groups, exactly that of each where they are equal."""
+    first = means[0]
+    if means.shape[0] == 1:
+        return np.asarray(first)
+    return np.asarray(first + np.tensordot(counts / counts.sum(), means - first, axes=1))
