@@ -82,7 +82,7 @@ class AttentionEnsemble:
     def __post_init__(self) -> None:
         if not self.fields:
             raise InputError("An ensemble needs at least one layer, got none.")
-        counts = {name: f.documents for name, f in self.fields.items()}
+        counts = self._counts()
         if len(set(counts.values())) != 1:
             raise InputError(f"Layers have different numbers of documents: {counts}.")
         for name in self.fields:
@@ -104,7 +104,7 @@ class AttentionEnsemble:
     @property
     def count(self) -> int:
         """Number of documents (snapshots)."""
-        return next(iter(self.fields.values())).documents
+        return next(iter(self._counts().values()))
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -114,7 +114,14 @@ class AttentionEnsemble:
     @property
     def heads(self) -> str:
         """``"mean"`` where head means were kept, else ``"each"``."""
-        return "mean" if all(f.heads == ("mean",) for f in self.fields.values()) else "each"
+        known: Mapping[str, tuple[str, ...]] | None = getattr(self.fields, "labels", None)
+        labels = known or {name: f.heads for name, f in self.fields.items()}
+        return "mean" if all(heads == ("mean",) for heads in labels.values()) else "each"
+
+    def _counts(self) -> Mapping[str, int]:
+        """Documents of each layer; fields on disk (``StoredFields``) know this without being read."""
+        known: Mapping[str, int] | None = getattr(self.fields, "counts", None)
+        return known or {name: f.documents for name, f in self.fields.items()}
 
     @property
     def blocks(self) -> IntArray:
@@ -144,7 +151,9 @@ class AttentionEnsemble:
         """The ensemble of some layers, in the order of the original."""
         names = {self.layer_name(layer) for layer in layers}
         keep = [name for name in self.layers if name in names]
-        return replace(self, fields={n: self.fields[n] for n in keep}, info={n: self.info[n] for n in keep})
+        select = getattr(self.fields, "select", None)  # of fields on disk, which are not read for it
+        fields = {n: self.fields[n] for n in keep} if select is None else select(keep)
+        return replace(self, fields=fields, info={n: self.info[n] for n in keep})
 
     def select_documents(self, index: IntArray | BoolArray | Sequence[int]) -> AttentionEnsemble:
         """The ensemble of some documents."""

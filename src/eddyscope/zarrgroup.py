@@ -25,6 +25,8 @@ from eddyscope.errors import StoreError
 #: Largest chunk, in bytes; larger arrays are cut along these dimensions, in this order.
 _CHUNK = 64 << 20
 _CUT = ("head", "band", "mode")
+#: What the codec can compress at once is below 2 GiB; what is still larger is cut along its entries.
+_LARGEST = 1 << 30
 #: Arrays below this size are stored as they are: compressing them would make them larger.
 _COMPRESSED = 4096
 
@@ -120,6 +122,9 @@ def _chunks(variable: xr.Variable) -> tuple[int, ...]:
     for dim in _CUT:
         if int(np.prod(list(sizes.values()))) * variable.dtype.itemsize > _CHUNK and dim in sizes:
             sizes[dim] = 1
+    rest = int(np.prod(list(sizes.values()))) // sizes.get("entry", 1)
+    if rest * sizes.get("entry", 1) * variable.dtype.itemsize > _LARGEST and "entry" in sizes:
+        sizes["entry"] = max(1, _LARGEST // (rest * variable.dtype.itemsize))
     return tuple(sizes.values())
 
 
