@@ -52,6 +52,47 @@ class MergedGroups:
         return mean
 
 
+@dataclass(frozen=True)
+class GroupMeans:
+    """Means of something over the documents of each group.
+
+    Parameters
+    ----------
+    labels, counts : int array, shape (group,)
+        Of the groups, ascending, and the documents of each.
+    means : array, shape (group, ...)
+    """
+
+    labels: IntArray
+    counts: IntArray
+    means: FloatArray
+
+    def merged(self, other: GroupMeans) -> GroupMeans:
+        """Means over the documents of both; those of one group come together."""
+        both = merged_groups(self.labels, self.counts, other.labels, other.counts)
+        return GroupMeans(both.labels, both.counts, both.means(self.means, other.means))
+
+    def of(self, index: IntArray | None = None) -> FloatArray:
+        """Mean over the documents of some groups, or of all; shape (...)."""
+        chosen = slice(None) if index is None else index
+        return weighted_mean(self.means[chosen], self.counts[chosen])
+
+
+def group_means(values: FloatArray, groups: IntArray | None = None) -> GroupMeans:
+    """Means over documents, in float64.
+
+    Parameters
+    ----------
+    values : array, shape (document, ...)
+    groups : int array, shape (document,), optional
+        One group 0 by default.
+    """
+    labels = np.zeros(1, dtype=np.int64) if groups is None else np.unique(groups).astype(np.int64)
+    members = [np.ones(len(values), dtype=bool) if groups is None else groups == label for label in labels]
+    means = np.stack([values[own].mean(axis=0, dtype=np.float64) for own in members])
+    return GroupMeans(labels, np.array([own.sum() for own in members], dtype=np.int64), means)
+
+
 def merged_groups(labels: IntArray, counts: IntArray, others: IntArray, their_counts: IntArray) -> MergedGroups:
     """Match the groups of two sets of documents by their labels."""
     both = np.union1d(labels, others).astype(np.int64)

@@ -62,8 +62,54 @@ class Sinks:
         return count
 
 
-def detect_sinks(values: FloatArray, geometry: LagGeometry) -> Sinks:
-    """Find keys that draw attention from everywhere.
+@dataclass(frozen=True)
+class SinkSums:
+    """What sinks are found from: sums over documents, which those of other documents can be added to.
+
+    Parameters
+    ----------
+    documents : int
+    judged : bool array, shape (key,)
+        Keys with enough far queries.
+    hits : int array, shape (key,)
+        Documents in which the key is a sink.
+    mass : array, shape (key,)
+        Attention to the key from far queries, their mean, summed over documents.
+    mass_of_hits : array, shape (key,)
+        The same over the documents in which the key is a sink.
+    """
+
+    documents: int
+    judged: BoolArray
+    hits: IntArray
+    mass: FloatArray
+    mass_of_hits: FloatArray
+
+    def merged(self, other: SinkSums) -> SinkSums:
+        """Sums over the documents of both."""
+        return SinkSums(
+            self.documents + other.documents,
+            self.judged,
+            self.hits + other.hits,
+            self.mass + other.mass,
+            self.mass_of_hits + other.mass_of_hits,
+        )
+
+    def found(self) -> Sinks:
+        """The sinks of all documents."""
+        share = self.hits / self.documents
+        moving = (share < IN_DOCUMENTS) & (self.hits > 0)
+        number = int(self.hits[moving].sum())
+        return Sinks(
+            share,
+            np.where(self.judged, self.mass / self.documents, np.nan),
+            number / self.documents,
+            float(self.mass_of_hits[moving].sum()) / number if number else 0.0,
+        )
+
+
+def sink_sums(values: FloatArray, geometry: LagGeometry) -> SinkSums:
+    """Look for keys that draw attention from everywhere, document by document.
 
     A key is a sink in a document where at least three quarters of the queries that are far from it give it at least
     0.05 and five times what uniform attention would.
@@ -73,10 +119,6 @@ def detect_sinks(values: FloatArray, geometry: LagGeometry) -> Sinks:
     values : array, shape (document, entry)
         Packed attention of one head, or of the head mean.
     geometry : LagGeometry
-
-    Returns
-    -------
-    Sinks
 
     Notes
     -----
@@ -104,11 +146,12 @@ def detect_sinks(values: FloatArray, geometry: LagGeometry) -> Sinks:
     seen = np.maximum(number, 1)
     is_sink = judged & (hits >= FROM_EVERYWHERE * seen)
     mass /= seen
-    share = is_sink.mean(axis=0)
-    elsewhere = is_sink & (share < IN_DOCUMENTS)
-    moving_mass = float(mass[elsewhere].mean()) if elsewhere.any() else 0.0
-    means = np.where(judged, mass.mean(axis=0), np.nan)
-    return Sinks(share, means, float(elsewhere.sum(axis=1).mean()), moving_mass)
+    return SinkSums(documents, judged, is_sink.sum(axis=0), mass.sum(axis=0), np.where(is_sink, mass, 0.0).sum(axis=0))
+
+
+def detect_sinks(values: FloatArray, geometry: LagGeometry) -> Sinks:
+    """Find keys that draw attention from everywhere; see :func:`sink_sums`."""
+    return sink_sums(values, geometry).found()
 
 
 def describe_sinks(sinks: Sinks) -> str:
