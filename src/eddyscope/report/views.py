@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from eddyscope.errors import InputError
+from eddyscope.study.rows import CROSS
 from eddyscope.study.study import Study, layer_geometry
 
 #: Most panels on one page of small multiples.
@@ -69,6 +70,8 @@ class View:
     @property
     def missing(self) -> str:
         """Why there are no lag statistics; empty where there are some."""
+        if self.data.attrs.get("kind") == "cross":
+            return CROSS
         if int(self.data.attrs["full_rows"]) == 0:
             left_out = int(self.data["queries_left_out"])
             return "no rows left:\nthe sink holds nearly\nall attention" if left_out else "no full rows"

@@ -165,7 +165,7 @@ def _warn_of_sinks(nodes: dict[str, xr.Dataset]) -> None:
 
 def _layer(ensemble: AttentionEnsemble, name: str, options: Options, sample: Sample) -> xr.Dataset:
     field, info = ensemble.fields[name], ensemble.info[name]
-    heads = [analyze_field(field.select_head(label), options, sample) for label in field.heads]
+    heads = [analyze_field(field.select_head(label), options, sample, info.kind) for label in field.heads]
     data = heads[0] if field.heads == ("mean",) else _along_heads(heads, field.heads)
     data.attrs.update(
         layer=name,

@@ -17,22 +17,20 @@ from eddyscope.kernels.octaves import (
 from eddyscope.kernels.peaks import Peak, find_peaks
 from eddyscope.lagfield import FloatArray, IntArray
 from eddyscope.study.options import Options
-from eddyscope.study.rows import LagRows
+from eddyscope.study.rows import CROSS, LagRows
 from eddyscope.study.spectra import Spectra, scale_status
 
 NO_DOMINANT_SCALE = "no dominant scale"
-#: The sink holds so much of every full row that none is left for lag statistics.
-NO_FULL_ROWS = "no full rows"
 
 
 @dataclass(frozen=True)
 class Band:
-    """A range of lags under analysis: around a dominant scale, or some octaves.
+    """A range of lags under analysis: around a dominant scale, some octaves, or (of cross attention) everything.
 
     Parameters
     ----------
     scale : float
-        In tokens; NaN for octaves.
+        In tokens; NaN for octaves, and for everything.
     wavelength : float
         In tokens; NaN for octaves.
     lag : float
@@ -53,10 +51,17 @@ class Band:
     last: float = float("nan")
 
     @property
+    def whole(self) -> bool:
+        """Whether it is no range of lags but everything."""
+        return not self.octaves and np.isnan(self.scale)
+
+    @property
     def label(self) -> str:
         """Short name: the wavelength, or the distances."""
         if self.octaves:
             return f"lags {self.first:.0f}-{self.last:.0f}" if self.last > self.first else f"lag {self.first:.0f}"
+        if self.whole:
+            return "everything"
         return f"wavelength {self.wavelength:.3g}"
 
 
@@ -75,6 +80,9 @@ def choose_bands(found: Spectra, rows: LagRows, options: Options, peaks: list[Pe
         From :func:`dominant_peaks`.
     """
     energy = np.diag(found.covariance.fluctuation)
+    if rows.none_left == CROSS:
+        nan = float("nan")
+        return [Band(nan, nan, nan, CROSS)]
     if not isinstance(options.select, str):
         statuses = scale_status(np.array(options.select), rows.lags.size, options.omega0)
         return [
@@ -82,7 +90,7 @@ def choose_bands(found: Spectra, rows: LagRows, options: Options, peaks: list[Pe
             for a, s in zip(options.select, statuses, strict=True)
         ]
     if options.select != "octaves" and not rows.queries.size:
-        return dense_octaves(energy, rows, options.dominant, NO_FULL_ROWS)
+        return dense_octaves(energy, rows, options.dominant, rows.none_left)
     if options.select == "top":
         # The published script ranks the total, in which the mean field dominates.
         spectrum = found.spectrum[0 if options.preset == "published" else 2, 0]
@@ -195,7 +203,7 @@ def band_windows(bands: list[Band], distance: IntArray, octaves: int, kind: str)
     kind : {"band", "lowpass", "octaves"}
         ``band``: ``exp(-(d - d*)^2 / (2 sigma^2))``, ``sigma = max(a* / 2, 1)``. ``lowpass``:
         ``exp(-d^2 / (2 a*^2))``. ``octaves``: the smooth window of the octave that holds d*. Octave bands always use
-        their octave windows.
+        their octave windows, and a band of everything has none.
 
     Returns
     -------
@@ -204,7 +212,9 @@ def band_windows(bands: list[Band], distance: IntArray, octaves: int, kind: str)
     smooth = octave_windows(distance, octaves)
     windows = np.empty((len(bands), distance.size))
     for index, band in enumerate(bands):
-        if band.octaves:
+        if band.whole:
+            windows[index] = 1.0
+        elif band.octaves:
             windows[index] = np.sqrt((smooth[list(band.octaves)] ** 2).sum(axis=0))
         elif kind == "lowpass":
             windows[index] = np.exp(-(distance**2) / (2 * band.scale**2))

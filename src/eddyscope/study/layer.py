@@ -13,7 +13,7 @@ from eddyscope.kernels.lagstats import lag_covariance
 from eddyscope.kernels.peaks import Peak
 from eddyscope.lagfield import FloatArray, IntArray, LagField
 from eddyscope.schema import attributes
-from eddyscope.study.bands import NO_FULL_ROWS, Band, band_windows, choose_bands, dominant_peaks
+from eddyscope.study.bands import Band, band_windows, choose_bands, dominant_peaks
 from eddyscope.study.coherence import field_coherence, field_pair_statistics
 from eddyscope.study.lagpart import (
     Variables,
@@ -26,7 +26,7 @@ from eddyscope.study.measures import NO_FLUCTUATION, SCALAR_MEASURES, Measures, 
 from eddyscope.study.modes import Pod, pod_of_windows
 from eddyscope.study.options import Options
 from eddyscope.study.published import EIGENVALUE_FLOOR, published_rows
-from eddyscope.study.rows import LagRows, full_range, lag_rows, mask_first_keys
+from eddyscope.study.rows import CROSS, LagRows, full_range, lag_rows, mask_first_keys, no_rows
 from eddyscope.study.sample import Sample
 from eddyscope.study.spectra import Spectra, spectra
 from eddyscope.study.topdocuments import top_document_variables
@@ -37,7 +37,7 @@ MIN_LENGTH = 4
 KEPT_GRAM = 4000
 
 
-def analyze_field(field: LagField, options: Options, sample: Sample) -> xr.Dataset:
+def analyze_field(field: LagField, options: Options, sample: Sample, kind: str = "self") -> xr.Dataset:
     """All results of one head of one layer.
 
     Parameters
@@ -47,6 +47,9 @@ def analyze_field(field: LagField, options: Options, sample: Sample) -> xr.Datas
     options : Options
     sample : Sample
         Without groups there are no intervals, and nothing else that resamples.
+    kind : {"self", "cross"}
+        Cross attention has no lags: what is along them is NaN, with the status ``cross attention``, and its one band
+        is everything.
 
     Returns
     -------
@@ -60,8 +63,9 @@ def analyze_field(field: LagField, options: Options, sample: Sample) -> xr.Datas
             f"least {MIN_LENGTH} tokens.",
             "Capture with a longer context.",
         )
-    rows = lag_rows(field, options.sink, options.max_lag)
-    published = options.preset == "published"
+    cross = kind == "cross"
+    rows = no_rows(field, options.max_lag) if cross else lag_rows(field, options.sink, options.max_lag)
+    published = options.preset == "published" and not cross
     spectral_rows = published_rows(field, options.lags) if published else rows
     found = spectra(spectral_rows, options, field.causal, sample.groups)
     own = lag_covariance(rows.values, sample.groups) if published else found.covariance
@@ -102,13 +106,15 @@ def _lag_variables(
     eigenvalues, modes = lag_pod(covariance, rows, field.lags, options.modes)
     assert field.first_key is not None and field.row_sum is not None
     _, first, stop = full_range(field, options.max_lag)
+    if rows.none_left == CROSS:
+        first, stop = 0, field.geometry.queries
     total = float(np.trace(found.covariance.total))
     measured = measure(
         eigenvalues,
         options.tolerances,
         samples=(field.documents - 1) * rows.queries.size,
         documents=field.documents,
-        without_energy=NO_FLUCTUATION if rows.queries.size else NO_FULL_ROWS,
+        without_energy=NO_FLUCTUATION if rows.queries.size else rows.none_left,
     )
     return {
         **budget_variables(np.diag(covariance), rows, field.lags),
@@ -258,7 +264,7 @@ def _coherence_variables(
 ) -> Variables:
     """Coherence at the scale of the first band; of an octave band at the scale whose wavelength is its lag."""
     scale = np.full(len(bands), np.nan)
-    if not field.geometry.whole:
+    if not field.geometry.whole or bands[0].whole:
         return {"coherence_scale": (("band",), scale)}
     first = bands[0]
     wanted = first.scale
@@ -296,7 +302,8 @@ def _ranks(field: LagField, rows: LagRows) -> int:
 
 
 def _padded(eigenvalues: FloatArray, ranks: int) -> FloatArray:
-    return np.concatenate([eigenvalues, np.zeros(ranks - eigenvalues.size)])
+    rest = np.nan if eigenvalues.size and np.isnan(eigenvalues).all() else 0.0  # unknown, or past the rank
+    return np.concatenate([eigenvalues, np.full(ranks - eigenvalues.size, rest)])
 
 
 def _filled(patterns: FloatArray, count: int) -> FloatArray:

@@ -10,7 +10,7 @@ from eddyscope.kernels.gram import FieldPass
 from eddyscope.kernels.laggroups import LagGroups
 from eddyscope.kernels.morlet import wavelength
 from eddyscope.lagfield import FloatArray, LagField
-from eddyscope.study.bands import NO_FULL_ROWS, Band
+from eddyscope.study.bands import Band
 from eddyscope.study.lagpart import Variables
 from eddyscope.study.modes import Pod
 from eddyscope.study.options import Options
@@ -138,7 +138,7 @@ def _lag(field: LagField, options: Options, sample: Sample, computed: Computed) 
     statuses, count = _statuses(computed), rows.lags.size
     if sums is None:
         groups = np.unique(sample.groups).size
-        found, effective = no_trust(groups, options.tolerances, count, NO_FULL_ROWS), np.full(options.modes, np.nan)
+        found, effective = no_trust(groups, options.tolerances, count, rows.none_left), np.full(options.modes, np.nan)
     else:
         modes = np.nan_to_num(_values(computed, "lag_modes")[:, np.isin(field.lags, rows.lags)])
         scores = np.tensordot(modes, rows.values, axes=1)[:, sample.distinct]

@@ -11,6 +11,10 @@ from eddyscope.kernels.octaves import octave_count
 from eddyscope.lagfield import FloatArray, IntArray, LagField
 from eddyscope.study.options import masked_keys
 
+#: Why a field has no rows along the lag: the sink holds so much of every full row that none is left.
+NO_FULL_ROWS = "no full rows"
+#: Or queries and keys belong to different sequences, between whose positions there is no distance.
+CROSS = "cross attention"
 #: A query whose mass beside the sink falls below this in any document is left out for all.
 MIN_REMAINING = 0.05
 
@@ -29,6 +33,8 @@ class LagRows:
         Queries left out because the sink holds nearly all their mass.
     field : str
         ``"masked"`` or ``"raw"``.
+    none_left : str
+        Why there are no rows, where there are none.
     """
 
     values: FloatArray
@@ -36,6 +42,7 @@ class LagRows:
     queries: IntArray
     left_out: int
     field: str
+    none_left: str = NO_FULL_ROWS
 
     @property
     def distance(self) -> IntArray:
@@ -113,6 +120,13 @@ def lag_rows(field: LagField, sink: str, max_lag: int | None = None) -> LagRows:
         values, queries = values[..., used] if left_out else values, queries[used]
         values *= factor[:, used]
     return LagRows(values, lags, queries, left_out, "masked" if masked else "raw")
+
+
+def no_rows(field: LagField, max_lag: int | None = None) -> LagRows:
+    """What a field of cross attention has in the place of full rows: the lag axis, and nothing on it."""
+    lags = full_range(field, max_lag)[0]
+    queries: IntArray = np.empty(0, dtype=np.int64)
+    return LagRows(np.empty((lags.size, field.documents, 0)), lags, queries, 0, "raw", CROSS)
 
 
 def _without_first_keys(field: LagField, queries: IntArray, masked: int) -> tuple[FloatArray, np.ndarray]:

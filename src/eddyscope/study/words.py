@@ -54,6 +54,8 @@ def conclusions(data: xr.Dataset) -> list[str]:
 
 
 def _distance(data: xr.Dataset) -> str:
+    if data.attrs.get("kind") == "cross":
+        return "Distances: none, as queries and keys of cross attention belong to different sequences."
     octave, selected = peak_octave(data), float(data["peak_octave_selected"])
     if not octave:
         return "Distances: no query is left beside the sink."
