@@ -1,18 +1,25 @@
-"""The GPTs in ``eddyscope.models``: forward hooks on their attention, with the fused kernel off."""
+"""The GPTs in ``eddyscope.models``: hooks on their attention with the fused kernel off, or their attention itself."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from eddyscope.capture.source import HookSource, Inputs, Site, Wants
+from eddyscope.capture.blockwise import attend
+from eddyscope.capture.listener import SiteListener
+from eddyscope.capture.source import HookSource, Inputs, Receiver, Rows, Site, Wants
 from eddyscope.capture.state import evaluated
-from eddyscope.models.gpt import GPT, CausalSelfAttention
+from eddyscope.capture.values import Projections
+from eddyscope.capture.ways import WAYS, chosen_way
+from eddyscope.errors import CaptureError
+from eddyscope.models.gpt import GPT, CausalSelfAttention, gated
 
 
 class GPTSource(HookSource):
@@ -24,12 +31,14 @@ class GPTSource(HookSource):
     """
 
     name = "eddyscope"
-    way = "forward hooks"
 
     def __init__(self, model: GPT, wants: Wants = Wants()) -> None:
         super().__init__()
         self.gpt = model
         self.model = model
+        self._by = chosen_way(wants)
+        self.way = "forward hooks" if self._by == "hooks" else WAYS[self._by]
+        self._projections = Projections(model) if wants.value_norm else None
         # The published gates are known to look ahead; that is measured and noted, and is no failure of the capture.
         ahead = model.config.sees_later_tokens
         self.sites = tuple(
@@ -42,7 +51,7 @@ class GPTSource(HookSource):
     @contextmanager
     def ready(self) -> Iterator[None]:
         """Eval mode, no gradients, and weights shown by every layer."""
-        modules = [site.module for site in self.sites if isinstance(site.module, CausalSelfAttention)]
+        modules = self.gpt.attentions()
         before = [module.fused for module in modules]
         try:
             for module in modules:
@@ -52,6 +61,24 @@ class GPTSource(HookSource):
         finally:
             for module, fused in zip(modules, before, strict=True):
                 module.fused = fused
+
+    @contextmanager
+    def listening(self, receive: Receiver) -> Iterator[None]:
+        """Hook every layer, or compute its attention; on leaving, nobody listens."""
+        if self._by == "hooks":
+            with super().listening(receive):
+                yield
+            return
+        listener = SiteListener(self.sites, receive, self._calls, self._projections)
+        attention = _whole if self._by == "function" else _in_blocks
+        try:
+            for module in self.gpt.attentions():
+                module.attend = partial(attention, module, listener)
+            with self._projections.checking() if self._projections is not None else nullcontext():
+                yield
+        finally:
+            for module in self.gpt.attentions():
+                module.attend = None
 
     def read(self, inputs: Inputs) -> None:
         """Let the model read."""
@@ -99,3 +126,43 @@ class GPTSource(HookSource):
             "config_sha256": hashlib.sha256(text.encode()).hexdigest(),
             "weights_sha256": weights.hexdigest(),
         }
+
+
+def _whole(
+    module: CausalSelfAttention, listener: SiteListener, q: Tensor, k: Tensor, v: Tensor, gate: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Attention as the module computes it, which the listener is told of."""
+    mixed, weights = module.attend_whole(q, k, v, gate)
+    listener.begins(module)(Rows(weights, value_norm=listener.value_norm(module, q.shape[1], v)))
+    listener.ends(module, mixed.transpose(1, 2))
+    return mixed, weights
+
+
+def _in_blocks(
+    module: CausalSelfAttention, listener: SiteListener, q: Tensor, k: Tensor, v: Tensor, gate: Tensor | None
+) -> tuple[Tensor, None]:
+    """The same in blocks of rows; weights are never there as a whole."""
+    if module.edits:
+        raise CaptureError(
+            "The model's attention is edited, for which whole weights are needed.",
+            "Capture it with way='hooks' (--way hooks).",
+        )
+    length = q.shape[-2]
+    keys = torch.arange(length, device=q.device)
+
+    def mask(first: int, stop: int) -> Tensor:
+        future = keys[None, :] > keys[first:stop, None]
+        return torch.zeros(future.shape, dtype=q.dtype, device=q.device).masked_fill_(future, -torch.inf)
+
+    mixed = attend(
+        q,
+        k,
+        v,
+        mask,
+        scaling=q.shape[-1] ** -0.5,
+        finish=None if gate is None else partial(gated, gate=gate),
+        value_norm=listener.value_norm(module, q.shape[1], v),
+        see=listener.begins(module),
+    )
+    listener.ends(module, mixed.transpose(1, 2))
+    return mixed, None

@@ -30,6 +30,9 @@ class CausalSelfAttention(nn.Module):
 
     Functions in ``edits`` change the weights, one after the other, before they meet the values; while there are any,
     the fused kernel is not used. :func:`eddyscope.interventions.editing.edited` puts them there and takes them away.
+
+    A function in ``attend`` takes the place of all that: it maps query, key, value (batch, head, token, feature) and
+    gate (batch, head, key) or None to the mixed values and to the weights or None. Capture puts it there.
     """
 
     def __init__(self, config: GPTConfig) -> None:
@@ -38,6 +41,7 @@ class CausalSelfAttention(nn.Module):
         self.dropout = config.dropout
         self.fused = False
         self.edits: list[Callable[[Tensor], Tensor]] = []
+        self.attend: Callable[[Tensor, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor | None]] | None = None
         self.qkv = nn.Linear(config.width, 3 * config.width, bias=False)
         self.out = nn.Linear(config.width, config.width)
         self.gate = build_gate(config.variant, config.width, config.heads)
@@ -49,14 +53,20 @@ class CausalSelfAttention(nn.Module):
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
         gate = None if self.gate is None else self.gate(x)  # (batch, head, key)
         weights: Tensor | None = None
-        if self.fused and not self.edits:
+        if self.attend is not None:
+            mixed, weights = self.attend(q, k, v, gate)
+        elif self.fused and not self.edits:
             mixed = self._fused(q, k, v, gate)
         else:
-            weights = self._weights(q, k, gate)
-            for edit in self.edits:
-                weights = edit(weights)
-            mixed = weights @ v
+            mixed, weights = self.attend_whole(q, k, v, gate)
         return self.out(mixed.transpose(1, 2).flatten(2)), weights
+
+    def attend_whole(self, q: Tensor, k: Tensor, v: Tensor, gate: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Mix the values by the whole weights, edited; returns both."""
+        weights = self._weights(q, k, gate)
+        for edit in self.edits:
+            weights = edit(weights)
+        return weights @ v, weights
 
     def _weights(self, q: Tensor, k: Tensor, gate: Tensor | None) -> Tensor:
         """Return softmax attention, gated and renormalised: A'(i, j) = A(i, j) g(j) / sum_j A(i, j) g(j)."""
@@ -65,8 +75,7 @@ class CausalSelfAttention(nn.Module):
         scores = (q @ k.transpose(-2, -1)) / math.sqrt(q.shape[-1])
         weights = scores.masked_fill(future, -torch.inf).softmax(-1)
         if gate is not None:
-            weights = weights * gate[:, :, None, :]
-            weights = weights / weights.sum(-1, keepdim=True).clamp_min(GATED_SUM_FLOOR)
+            weights = gated(weights, gate)
         return F.dropout(weights, self.dropout, self.training)
 
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, gate: Tensor | None) -> Tensor:
@@ -84,6 +93,12 @@ class CausalSelfAttention(nn.Module):
             q, k, F.pad(v, (0, 1)), dropout_p=dropout, is_causal=True, scale=1 / math.sqrt(size)
         )
         return mixed[..., :size]
+
+
+def gated(weights: Tensor, gate: Tensor) -> Tensor:
+    """Multiply weights (batch, head, query, key) by a gate on the keys (batch, head, key) and renormalise the rows."""
+    weights = weights * gate[:, :, None, :]
+    return weights / weights.sum(-1, keepdim=True).clamp_min(GATED_SUM_FLOOR)
 
 
 class Block(nn.Module):

@@ -1,0 +1,95 @@
+"""Attention recomputed in blocks of query rows, so that nothing of the size of a whole map is formed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from eddyscope.capture.source import Rows
+
+#: Bytes of float32 weights that one block of rows may take, all heads and documents of a batch together.
+BLOCK_BYTES_CPU = 16 << 20
+BLOCK_BYTES_DEVICE = 256 << 20
+
+#: What a mask adds to the scores of queries ``first`` to ``stop``: (document or 1, head or 1, query, key), or nothing.
+RowMaskFunction = Callable[[int, int], Tensor | None]
+
+
+def blocks(queries: int, keys: int, maps: int, device: torch.device) -> Iterator[tuple[int, int]]:
+    """Ranges of queries, first and one past the last, whose weights keep to the bytes of a block.
+
+    Parameters
+    ----------
+    queries, keys : int
+    maps : int
+        Documents times heads.
+    device : torch.device
+    """
+    room = BLOCK_BYTES_CPU if device.type == "cpu" else BLOCK_BYTES_DEVICE
+    step = max(1, room // (4 * maps * keys))
+    for first in range(0, queries, step):
+        yield first, min(first + step, queries)
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: RowMaskFunction,
+    *,
+    scaling: float,
+    softcap: float | None = None,
+    finish: Callable[[Tensor], Tensor] | None = None,
+    value_norm: Tensor | None = None,
+    see: Callable[[Rows], None] | None = None,
+) -> Tensor:
+    """Scaled dot-product attention, block by block of query rows.
+
+    For each block ``W = softmax(cap(q k^T * scaling) + mask)`` with the softmax in float32, as eager attention has it,
+    and ``out = W v`` in the type of the values.
+
+    Parameters
+    ----------
+    query : Tensor, shape (document, head, query, feature)
+    key : Tensor, shape (document, key-value head, key, feature)
+    value : Tensor, shape (document, key-value head, key, value feature)
+        Fewer key-value heads than heads: neighbouring heads share one.
+    mask : callable
+        Gives what is added to the scores of queries ``first`` to ``stop`` (exclusive), or None for nothing.
+    scaling : float
+    softcap : float, optional
+        ``cap(x) = softcap * tanh(x / softcap)``; without it scores are taken as they are.
+    finish : callable, optional
+        What a layer does to its weights after the softmax (a gate on the keys).
+    value_norm : Tensor, shape (document, head, key), optional
+        Goes into the rows as it is.
+    see : callable, optional
+        Called with the weights of each block, which must not be kept.
+
+    Returns
+    -------
+    Tensor, shape (document, head, query, value feature)
+    """
+    documents, heads, queries, _ = query.shape
+    if key.shape[1] != heads:
+        key = key.repeat_interleave(heads // key.shape[1], dim=1)
+        value = value.repeat_interleave(heads // value.shape[1], dim=1)
+    across = key.transpose(-2, -1)
+    out = query.new_empty((documents, heads, queries, value.shape[-1]), dtype=value.dtype)
+    for first, stop in blocks(queries, key.shape[2], documents * heads, query.device):
+        scores = torch.matmul(query[:, :, first:stop], across).mul_(scaling)
+        if softcap is not None:
+            scores = torch.tanh(scores / softcap) * softcap
+        added = mask(first, stop)
+        if added is not None:
+            scores = scores.add_(added) if added.dtype == scores.dtype else scores + added
+        weights = scores.softmax(-1, dtype=torch.float32)
+        del scores
+        if finish is not None:
+            weights = finish(weights)
+        if see is not None:
+            see(Rows(weights, first, queries, value_norm))
+        out[:, :, first:stop] = torch.matmul(weights.to(value.dtype), value)
+    return out
