@@ -81,7 +81,7 @@ def test_queries_with_nearly_nothing_beside_the_sink_are_left_out_for_all_docume
     share[:, 5] = 0.99  # no full row
     data = analysed(planted.add_sink(attention, share), causal)
     assert int(data["queries_left_out"]) == 3
-    _, first, stop = full_range(LagField.from_dense(attention, causal))
+    _, first, stop = full_range(LagField.from_dense(attention, causal).geometry)
     first += 0 if causal else 1  # key 0 is at lag h of the first of them, which masking takes away
     used = [i for i in range(first, stop) if i not in drowned]
     masked = attention.copy()
@@ -93,7 +93,7 @@ def test_queries_with_nearly_nothing_beside_the_sink_are_left_out_for_all_docume
     assert data.attrs["full_rows"] == len(used)
     # The mass on the sink counts the rows that were left out.
     sunk = planted.add_sink(attention, share)
-    _, first, stop = full_range(LagField.from_dense(attention, causal))
+    _, first, stop = full_range(LagField.from_dense(attention, causal).geometry)
     assert float(data["sink_mass"]) == pytest.approx(sunk[:, first:stop, 0].mean())
 
 
@@ -156,11 +156,11 @@ def test_masking_the_packed_field_removes_key_0_and_keeps_each_rows_mass():
 )
 def test_full_rows_have_the_whole_range_of_lags(length, causal, expected):
     field = LagField.from_dense(planted.noise(2, length, causal=causal), causal)
-    lags, first, stop = full_range(field)
+    lags, first, stop = full_range(field.geometry)
     assert (first, stop) == expected
     _, valid = field.rows(lags, first, stop)
     assert valid.all()
     h = length // 2 if causal else length // 4
     assert (lags[0], lags[-1]) == ((0, h - 1) if causal else (-h, h))
-    lags, first, stop = full_range(field, max_lag=2)
+    lags, first, stop = full_range(field.geometry, max_lag=2)
     assert (lags[0], lags[-1], first, stop) == ((0, 1, 2, length) if causal else (-2, 2, 2, length - 2))

@@ -17,7 +17,7 @@ from eddyscope.kernels.octaves import (
 from eddyscope.kernels.peaks import Peak, find_peaks
 from eddyscope.lagfield import FloatArray, IntArray
 from eddyscope.study.options import Options
-from eddyscope.study.rows import CROSS, LagRows
+from eddyscope.study.rows import CROSS, LagAxis
 from eddyscope.study.spectra import Spectra, scale_status
 
 NO_DOMINANT_SCALE = "no dominant scale"
@@ -65,13 +65,13 @@ class Band:
         return f"wavelength {self.wavelength:.3g}"
 
 
-def choose_bands(found: Spectra, rows: LagRows, options: Options, peaks: list[Peak]) -> list[Band]:
+def choose_bands(found: Spectra, rows: LagAxis, options: Options, peaks: list[Peak]) -> list[Band]:
     """The bands of one field.
 
     Parameters
     ----------
     found : Spectra
-    rows : LagRows
+    rows : LagAxis
     options : Options
         ``select``: ``peaks`` (dominant scales; octaves denser than flat where there are none), ``top`` (the largest
         values of the spectrum), ``octaves`` (all), ``bands`` (fine, medium, coarse by terciles of the energy), or a
@@ -126,7 +126,7 @@ def dominant_peaks(found: Spectra) -> list[Peak]:
     return find_peaks(found.fluctuation[clear], found.scales[clear], found.other_edges[clear], replicates)
 
 
-def dense_octaves(energy: FloatArray, rows: LagRows, most: int, status: str = NO_DOMINANT_SCALE) -> list[Band]:
+def dense_octaves(energy: FloatArray, rows: LagAxis, most: int, status: str = NO_DOMINANT_SCALE) -> list[Band]:
     """Octaves with a density above 1, most energy first; where there is no fluctuation, none is above, so all."""
     count = rows.octaves
     share, density = energy_budget(energy, rows.distance, count)
@@ -137,7 +137,7 @@ def dense_octaves(energy: FloatArray, rows: LagRows, most: int, status: str = NO
     return _octave_bands(chosen, rows, status)
 
 
-def _scale_band(scale: float, found: Spectra, rows: LagRows, options: Options, status: str) -> Band:
+def _scale_band(scale: float, found: Spectra, rows: LagAxis, options: Options, status: str) -> Band:
     nearest = int(np.abs(np.log(found.scales / scale)).argmin())
     period = float(wavelength(scale, options.omega0))
     lag = _loudest_distance(nearest, found, rows)
@@ -146,7 +146,7 @@ def _scale_band(scale: float, found: Spectra, rows: LagRows, options: Options, s
     return Band(scale, period, lag, status)
 
 
-def _loudest_distance(index: int, found: Spectra, rows: LagRows) -> float:
+def _loudest_distance(index: int, found: Spectra, rows: LagAxis) -> float:
     """Distance inside the cone at which the fluctuation has most energy at one scale; NaN for an empty cone."""
     low, high = found.cones[index]
     position = np.arange(rows.lags.size)
@@ -157,14 +157,14 @@ def _loudest_distance(index: int, found: Spectra, rows: LagRows) -> float:
     return float(rows.distance[int(energy.argmax())])
 
 
-def _octave_bands(octaves: range | list[int], rows: LagRows, status: str) -> list[Band]:
+def _octave_bands(octaves: range | list[int], rows: LagAxis, status: str) -> list[Band]:
     count = rows.octaves
     first, last, centre = octave_first(count), octave_last(count, rows.distances), octave_centre(count)
     nan = float("nan")
     return [Band(nan, nan, float(centre[j]), status, (j,), float(first[j]), float(last[j])) for j in octaves]
 
 
-def _tercile_bands(energy: FloatArray, rows: LagRows) -> list[Band]:
+def _tercile_bands(energy: FloatArray, rows: LagAxis) -> list[Band]:
     """Fine, medium and coarse: octaves split where a third and two thirds of the energy are reached."""
     count = rows.octaves
     share, _ = energy_budget(energy, rows.distance, count)

@@ -12,7 +12,8 @@ from eddyscope.kernels.peaks import Peak
 from eddyscope.kernels.pod import RANK_TOLERANCE
 from eddyscope.lagfield import FloatArray, IntArray
 from eddyscope.schema import NORMALISATIONS, PARTS, SIDES
-from eddyscope.study.rows import LagRows
+from eddyscope.study.measures import SCALAR_MEASURES, Measures
+from eddyscope.study.rows import LagAxis
 from eddyscope.study.spectra import Spectra
 
 #: Variables by name, each with its dimensions and values.
@@ -22,14 +23,14 @@ Variables = dict[str, tuple[tuple[str, ...], Any]]
 NEAR = 8
 
 
-def budget_variables(energy: FloatArray, rows: LagRows, lags: IntArray) -> Variables:
+def budget_variables(energy: FloatArray, rows: LagAxis, lags: IntArray) -> Variables:
     """Lag energy budget: octave shares and densities, and the summaries of it.
 
     Parameters
     ----------
     energy : array, shape (lag of the rows,)
         Mean squared fluctuation.
-    rows : LagRows
+    rows : LagAxis
     lags : int array
         The layer's whole lag axis, on which the energy is laid out (NaN beyond the full rows).
     """
@@ -52,7 +53,7 @@ def budget_variables(energy: FloatArray, rows: LagRows, lags: IntArray) -> Varia
     return variables
 
 
-def budget_scalars(energy: FloatArray, rows: LagRows) -> tuple[float, float, float]:
+def budget_scalars(energy: FloatArray, rows: LagAxis) -> tuple[float, float, float]:
     """Near share, far share and median lag of the energy at each lag of the rows; NaN without energy."""
     at_distance = np.bincount(rows.distance, weights=energy, minlength=rows.distances)
     total = float(at_distance.sum())
@@ -63,7 +64,7 @@ def budget_scalars(energy: FloatArray, rows: LagRows) -> tuple[float, float, flo
     return float(at_distance[:NEAR].sum() / total), float(at_distance[far].sum() / total), float(median)
 
 
-def octave_budget(energy: FloatArray, rows: LagRows) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
+def octave_budget(energy: FloatArray, rows: LagAxis) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
     """Dimensions, share and density of the octaves; of a two-sided field for each side."""
     count = rows.octaves
     if rows.lags.min() >= 0:
@@ -79,7 +80,7 @@ def octave_budget(energy: FloatArray, rows: LagRows) -> tuple[tuple[str, ...], F
     return ("side", "octave"), share, np.divide(share, held, out=np.full_like(share, np.nan), where=held > 0)
 
 
-def spectra_variables(found: Spectra, rows: LagRows, lags: IntArray, peaks: list[Peak], omega0: float) -> Variables:
+def spectra_variables(found: Spectra, rows: LagAxis, lags: IntArray, peaks: list[Peak], omega0: float) -> Variables:
     """Scalogram, spectra, cone and every peak with what became of it."""
     scales = np.array([p.scale for p in peaks])
     return {
@@ -101,7 +102,7 @@ def spectra_variables(found: Spectra, rows: LagRows, lags: IntArray, peaks: list
     }
 
 
-def lag_pod(covariance: FloatArray, rows: LagRows, lags: IntArray, count: int) -> tuple[FloatArray, FloatArray]:
+def lag_pod(covariance: FloatArray, rows: LagAxis, lags: IntArray, count: int) -> tuple[FloatArray, FloatArray]:
     """POD with every (document, full row) as a sample: eigenpairs of the fluctuation's lag covariance.
 
     Returns
@@ -132,3 +133,20 @@ def on_axis(values: FloatArray, own: IntArray, lags: IntArray) -> FloatArray:
     start = int(own[0] - lags[0])
     laid[..., start : start + own.size] = values
     return laid
+
+
+def measure_variables(prefix: str, measures: list[Measures], dims: tuple[str, ...]) -> Variables:
+    """Measures and their statuses; ``dims`` is ("band",) for a list of spectra, or () for one."""
+
+    def shaped(values: list[Any], dtype: type) -> np.ndarray:
+        return np.array(values if dims else values[0], dtype=dtype)
+
+    variables: Variables = {}
+    for name in SCALAR_MEASURES:
+        variables[f"{prefix}{name}"] = (dims, shaped([m.values[name] for m in measures], float))
+        variables[f"{prefix}{name}_status"] = (dims, shaped([m.statuses[name] for m in measures], object))
+    of_rank = (*dims, "tolerance")
+    variables[f"{prefix}effective_rank"] = (of_rank, shaped([m.effective_rank for m in measures], float))
+    statuses = [m.effective_rank_status for m in measures]
+    variables[f"{prefix}effective_rank_status"] = (of_rank, shaped(statuses, object))
+    return variables

@@ -48,8 +48,8 @@ def published_rows(field: LagField, lags: str) -> LagRows:
     key = np.clip(query + (-step if lags == "back" else step), 0, length - 1)
     values = np.ascontiguousarray(dense[:, query[None, :], key].transpose(1, 0, 2))
     if lags == "ahead" and not field.causal:  # on the lag axis these steps are -(T-1)..0, and |W| mirrors with the row
-        return LagRows(np.ascontiguousarray(values[::-1]), -np.arange(length)[::-1], query, 0, "raw")
-    return LagRows(values, np.arange(length), query, 0, "raw")
+        return LagRows(-np.arange(length)[::-1], query, 0, "raw", values=np.ascontiguousarray(values[::-1]))
+    return LagRows(np.arange(length), query, 0, "raw", values=values)
 
 
 def published_transform(length: int, scales: FloatArray) -> LagTransform:

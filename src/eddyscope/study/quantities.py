@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from eddyscope.kernels.fieldmoments import FluctuationLevel
 from eddyscope.kernels.laggroups import LagGroups
 from eddyscope.kernels.peaks import refine_peak
-from eddyscope.lagfield import FloatArray, IntArray, LagField
+from eddyscope.lagfield import FloatArray, IntArray
 from eddyscope.study.bands import Band
+from eddyscope.study.headstats import FIRST_KEY, ROW_SUM, LagSource
 from eddyscope.study.lagpart import Variables, budget_scalars, octave_budget
-from eddyscope.study.rows import LagRows, full_range
-from eddyscope.study.sample import Sample
+from eddyscope.study.rows import LagAxis, mass_range
 from eddyscope.study.spectra import Spectra
 from eddyscope.trust.convergence import convergence_curve, judge
 from eddyscope.trust.jackknife import jackknife, selection_frequency
@@ -29,39 +29,11 @@ QUANTITIES = {
 }
 
 
-@dataclass(frozen=True)
-class Level:
-    """What the fluctuation level of any part of the documents follows from.
-
-    Parameters
-    ----------
-    gram : array, shape (document, document)
-        Of all lags; centred, with the factor 1/N.
-    projection : array, shape (document,)
-        ``<u_s, Abar>``.
-    mean_energy : float
-        ``|Abar|^2``.
-    """
-
-    gram: FloatArray
-    projection: FloatArray
-    mean_energy: float
-
-    def of(self, index: IntArray) -> float:
-        """``<|u|^2> / <|A|^2>`` of some documents, about their own mean."""
-        inner = self.gram[np.ix_(index, index)] * self.gram.shape[0]
-        moved = float(inner.mean())  # |m|^2, m the mean of their fluctuations
-        fluctuation = float(np.trace(inner)) / index.size - moved
-        total = fluctuation + self.mean_energy + 2 * float(self.projection[index].mean()) + moved
-        return fluctuation / total if total > 0 else float("nan")
-
-
 def quantity_variables(
-    field: LagField,
-    rows: LagRows,
+    source: LagSource,
+    rows: LagAxis,
     sums: LagGroups | None,
-    level: Level | None,
-    sample: Sample,
+    level: FluctuationLevel | None,
     max_lag: int | None,
     seed: int,
 ) -> Variables:
@@ -69,24 +41,19 @@ def quantity_variables(
 
     Parameters
     ----------
-    field : LagField
-        One head.
-    rows : LagRows
+    source : LagSource
+        With groups.
+    rows : LagAxis
     sums : LagGroups or None
         Of these rows; None where there are none.
-    level : Level or None
+    level : FluctuationLevel or None
         None where the POD leaves out lags: the level's interval is then undefined.
-    sample : Sample
-        With groups.
     max_lag : int, optional
     seed : int
     """
-    assert sample.groups is not None
-    labels = np.unique(sample.groups)
-    members = [np.flatnonzero(sample.groups == label) for label in labels]
-    measures = _measures(field, rows, sums, level, members, max_lag)
-    everyone = np.arange(labels.size)
-    sizes = np.array([m.size for m in members], dtype=np.int64)
+    measures = _measures(source, rows, sums, level, max_lag)
+    sizes = source.masses.counts
+    everyone = np.arange(sizes.size)
     curve = convergence_curve(measures, everyone, sizes=sizes, seed=seed)
     replicates = np.stack([measures(np.delete(everyone, group)) for group in everyone])
     made: Variables = {"quantity": (("quantity",), np.array(list(QUANTITIES), dtype=object))}
@@ -108,40 +75,25 @@ def quantity_variables(
 
 
 def _measures(
-    field: LagField,
-    rows: LagRows,
-    sums: LagGroups | None,
-    level: Level | None,
-    members: list[IntArray],
-    max_lag: int | None,
+    source: LagSource, rows: LagAxis, sums: LagGroups | None, level: FluctuationLevel | None, max_lag: int | None
 ) -> Callable[[IntArray], FloatArray]:
     """The quantities of the documents of some groups."""
-    assert field.first_key is not None and field.row_sum is not None
-    _, first, stop = full_range(field, max_lag)
-    sink = field.first_key[:, 0, first:stop].mean(axis=1, dtype=np.float64)
-    mass = field.row_sum[:, 0].mean(axis=1, dtype=np.float64)
-    groups = np.arange(len(members))
+    queries = mass_range(source.geometry, rows, max_lag)
+    groups = np.arange(source.masses.counts.size)
 
     def measures(index: IntArray) -> FloatArray:
-        documents = np.concatenate([members[i] for i in index])
         near = far = np.nan
         if sums is not None:
             energy = np.diag(sums.covariance(np.isin(groups, index)))
             near, far, _ = budget_scalars(energy, rows)
-        return np.array(
-            [
-                near,
-                far,
-                sink[documents].mean(),
-                mass[documents].mean(),
-                np.nan if level is None else level.of(documents),
-            ]
-        )
+        masses = source.masses.of(index)
+        sink, mass = masses[FIRST_KEY, queries].mean(), masses[ROW_SUM].mean()
+        return np.array([near, far, sink, mass, np.nan if level is None else level.of(index)])
 
     return measures
 
 
-def budget_intervals(rows: LagRows, sums: LagGroups | None, energy: FloatArray, groups: int) -> Variables:
+def budget_intervals(rows: LagAxis, sums: LagGroups | None, energy: FloatArray, groups: int) -> Variables:
     """Replicates and intervals of octave shares; how many replicates choose the same peak octave and median lag."""
     dims, share, _ = octave_budget(energy, rows)
     parts = np.full((groups, energy.size), np.nan) if sums is None else energy_replicates(sums)

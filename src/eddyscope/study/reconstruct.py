@@ -14,7 +14,7 @@ from eddyscope.kernels.gram import field_pass
 from eddyscope.kernels.lagstats import take_out_mean
 from eddyscope.kernels.pod import Decomposition, decompose
 from eddyscope.lagfield import FloatArray, IntArray, LagField
-from eddyscope.study.layer import allowed_lags
+from eddyscope.study.laganalysis import allowed_lags
 from eddyscope.study.options import Options, make_options
 from eddyscope.study.rows import mask_first_keys
 from eddyscope.study.study import Study, layer_geometry

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
 from eddyscope.errors import InputError
 from eddyscope.kernels.octaves import octave_count
-from eddyscope.lagfield import FloatArray, IntArray, LagField
+from eddyscope.lagfield import FloatArray, IntArray, LagField, LagGeometry
 from eddyscope.study.options import masked_keys
 
 #: Why a field has no rows along the lag: the sink holds so much of every full row that none is left.
@@ -20,12 +21,11 @@ MIN_REMAINING = 0.05
 
 
 @dataclass(frozen=True)
-class LagRows:
-    """Rows that have a whole range of lags.
+class LagAxis:
+    """Which lags and queries lag statistics speak about.
 
     Parameters
     ----------
-    values : array, shape (lag, document, row), float64
     lags : int array, shape (lag,)
         ``query - key``, ascending.
     queries : int array, shape (row,)
@@ -37,7 +37,6 @@ class LagRows:
         Why there are no rows, where there are none.
     """
 
-    values: FloatArray
     lags: IntArray
     queries: IntArray
     left_out: int
@@ -65,7 +64,24 @@ class LagRows:
         return octave_count(self.reach)
 
 
-def full_range(field: LagField, max_lag: int | None = None) -> tuple[IntArray, int, int]:
+@dataclass(frozen=True)
+class LagRows(LagAxis):
+    """Rows that have a whole range of lags.
+
+    Parameters
+    ----------
+    values : array, shape (lag, document, row), float64
+    """
+
+    values: FloatArray = dataclasses.field(kw_only=True)
+
+    @property
+    def axis(self) -> LagAxis:
+        """The same without the values."""
+        return LagAxis(self.lags, self.queries, self.left_out, self.field, self.none_left)
+
+
+def full_range(geometry: LagGeometry, max_lag: int | None = None) -> tuple[IntArray, int, int]:
     """Lags and queries of the full rows.
 
     Causal: lags ``0 <= d < h``, queries ``i >= h``, h = L/2. Two-sided: ``-h <= lag <= h``, ``h <= i < L - h``,
@@ -77,7 +93,7 @@ def full_range(field: LagField, max_lag: int | None = None) -> tuple[IntArray, i
     first, stop : int
         Queries ``first <= i < stop``.
     """
-    g = field.geometry
+    g = geometry
     length = min(g.queries, g.keys)
     limits = [m for m in (max_lag, g.max_lag) if m is not None]
     h = min([length // 2 if g.causal else length // 4, *limits])
@@ -86,7 +102,13 @@ def full_range(field: LagField, max_lag: int | None = None) -> tuple[IntArray, i
     return np.arange(-h, h + 1, dtype=np.int64), h, length - h
 
 
-def lag_rows(field: LagField, sink: str, max_lag: int | None = None) -> LagRows:
+def mass_range(geometry: LagGeometry, axis: LagAxis, max_lag: int | None = None) -> slice:
+    """Queries over which the mass on the first key is averaged: the full rows; of cross attention all."""
+    _, first, stop = full_range(geometry, max_lag)
+    return slice(None) if axis.none_left == CROSS else slice(first, stop)
+
+
+def lag_rows(field: LagField, sink: str, max_lag: int | None = None, *, among: IntArray | None = None) -> LagRows:
     """The full rows of a field of one head.
 
     Parameters
@@ -97,6 +119,8 @@ def lag_rows(field: LagField, sink: str, max_lag: int | None = None) -> LagRows:
         ``mask``: key 0 masked and each row of each document brought back to the mass it had; rows that would need
         key 0 itself are no full rows then. ``first=K``: the same with the first K keys.
     max_lag : int, optional
+    among : int array, optional
+        The only queries that count, where documents that are not here leave out others.
 
     Returns
     -------
@@ -108,25 +132,27 @@ def lag_rows(field: LagField, sink: str, max_lag: int | None = None) -> LagRows:
         Where more than the first key is to be masked and the field keeps only a band of lags.
     """
     masked = masked_keys(sink)
-    lags, first, stop = full_range(field, max_lag)
-    left_out = 0
+    lags, first, stop = full_range(field.geometry, max_lag)
     if masked and lags.size and first - int(lags.max()) < masked:
         first = int(lags.max()) + masked
     queries = np.arange(first, max(first, stop), dtype=np.int64)
     values = field.rows(lags, first, max(first, stop))[0].astype(np.float64)
+    used = np.ones(queries.size, dtype=bool) if among is None else np.isin(queries, among)
     if masked and queries.size:
-        factor, used = _without_first_keys(field, queries, masked)
-        left_out = int((~used).sum())
-        values, queries = values[..., used] if left_out else values, queries[used]
-        values *= factor[:, used]
-    return LagRows(values, lags, queries, left_out, "masked" if masked else "raw")
+        factor, enough = _without_first_keys(field, queries, masked)
+        values *= factor
+        used &= enough
+    left_out = int((~used).sum())
+    if left_out:
+        values, queries = values[..., used], queries[used]
+    return LagRows(lags, queries, left_out, "masked" if masked else "raw", values=values)
 
 
 def no_rows(field: LagField, max_lag: int | None = None) -> LagRows:
     """What a field of cross attention has in the place of full rows: the lag axis, and nothing on it."""
-    lags = full_range(field, max_lag)[0]
+    lags = full_range(field.geometry, max_lag)[0]
     queries: IntArray = np.empty(0, dtype=np.int64)
-    return LagRows(np.empty((lags.size, field.documents, 0)), lags, queries, 0, "raw", CROSS)
+    return LagRows(lags, queries, 0, "raw", CROSS, values=np.empty((lags.size, field.documents, 0)))
 
 
 def _without_first_keys(field: LagField, queries: IntArray, masked: int) -> tuple[FloatArray, np.ndarray]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyscope.kernels.lagstats import lag_covariance
 from eddyscope.kernels.rank import effective_rank
-from eddyscope.lagfield import FloatArray, LagField
+from eddyscope.lagfield import FloatArray
+from eddyscope.study.headstats import LagSource
 from eddyscope.study.lagpart import Variables, budget_scalars
 from eddyscope.study.options import Options, masked_keys
-from eddyscope.study.rows import LagRows, lag_rows
-from eddyscope.study.sample import Sample
+from eddyscope.study.rows import LagAxis
 from eddyscope.trust.jackknife import jackknife
 from eddyscope.trust.lag import energy_replicates
-from eddyscope.trust.sinks import Sinks, describe_sinks, detect_sinks
+from eddyscope.trust.sinks import Sinks, describe_sinks
 from eddyscope.trust.spectrum import SCALES, lag_spectrum, lag_spectrum_measures
 
 #: What is compared with and without the sink, with the scale of its interval.
@@ -31,32 +30,31 @@ _RANK_CHANGE = 0.1
 _MASKABLE = 8
 
 
-def sink_variables(field: LagField, options: Options, rows: LagRows, variables: Variables, sample: Sample) -> Variables:
+def sink_variables(source: LagSource, options: Options, rows: LagAxis, variables: Variables) -> Variables:
     """Sinks that were found, and lag statistics under the other treatment of them.
 
     Parameters
     ----------
-    field : LagField
-        One head.
+    source : LagSource
+        With groups.
     options : Options
         ``sink`` says how the lag statistics of ``variables`` treat sinks; the other way is to keep them where all that
         were found are masked, and to mask the first keys up to the last sink where some were left.
-    rows : LagRows
-        Fluctuation of the rows in use.
+    rows : LagAxis
+        Of the rows in use.
     variables : Variables
-    sample : Sample
-        With groups.
 
     Returns
     -------
     Variables
-        ``sink_other(sink_measure)`` and ``sink_matters(sink_measure)``, NaN and 0 where there is no sink.
+        ``sink_other(sink_measure)`` and ``sink_matters(sink_measure)``, NaN and 0 where there is no sink, or
+        where statistics under the other treatment were not kept.
     """
     names = [*COMPARED, _RANK]
     made: Variables = {"sink_measure": (("sink_measure",), np.array(names, dtype=object))}
-    found = _detect(field)
+    found, geometry = source.sinks(), source.geometry
     if found is None:
-        nothing = np.full(field.geometry.keys, np.nan)
+        nothing = np.full(geometry.keys, np.nan)
         made |= _found_variables(nothing, nothing, np.nan, np.nan, "")
     else:
         made |= _found_variables(found.share, found.mass, found.moving, found.moving_mass, describe_sinks(found))
@@ -64,10 +62,10 @@ def sink_variables(field: LagField, options: Options, rows: LagRows, variables: 
     matters: FloatArray = np.zeros(len(names))
     how = ""
     if found is not None and found.places and rows.queries.size:
-        wanted = _keys_to_mask(found, field.geometry.keys)
+        wanted = _keys_to_mask(found, geometry.keys)
         how = "keep" if masked_keys(options.sink) >= wanted else f"first={wanted}"
         if options.preset is None:
-            other, matters = _compare(field, options, how, rows, variables, sample)
+            other, matters = _compare(source, options, how, variables)
     return made | {
         "sink_other": (("sink_measure",), other),
         "sink_matters": (("sink_measure",), matters),
@@ -85,27 +83,18 @@ def _found_variables(share: FloatArray, mass: FloatArray, moving: float, moving_
     }
 
 
-def _detect(field: LagField) -> Sinks | None:
-    """Sinks of attention; scores, which are no shares of anything, have none."""
-    assert field.first_key is not None and field.row_sum is not None
-    if float(field.row_sum.max()) > 1.02 or float(field.first_key.min()) < 0:
-        return None
-    return detect_sinks(field.values[:, 0], field.geometry)
-
-
 def _keys_to_mask(found: Sinks, keys: int) -> int:
     """First keys up to the last sink, unless that would mask more than an eighth of the context."""
     near = [place for place in found.places if place < keys // _MASKABLE]
     return max(near, default=0) + 1
 
 
-def _compare(
-    field: LagField, options: Options, how: str, rows: LagRows, variables: Variables, sample: Sample
-) -> tuple[FloatArray, FloatArray]:
+def _compare(source: LagSource, options: Options, how: str, variables: Variables) -> tuple[FloatArray, FloatArray]:
     """Statistics under the other treatment, and whether those in use lie beyond their interval."""
-    assert sample.groups is not None
-    there = lag_rows(field, how, options.max_lag)
-    covariance = lag_covariance(there.values, sample.groups)
+    part = source.lags(how)
+    if part is None or part.moments is None:
+        return np.full(len(COMPARED) + 1, np.nan), np.zeros(len(COMPARED) + 1)
+    there, covariance = part.axis, part.moments.covariance()
     if covariance.groups is None:
         return np.full(len(COMPARED) + 1, np.nan), np.ones(len(COMPARED) + 1)
     values = _statistics(covariance.fluctuation, np.diag(covariance.fluctuation), there)
@@ -126,7 +115,7 @@ def _compare(
     return np.array([*(values[n] for n in COMPARED), rank]), np.array(matters)
 
 
-def _statistics(covariance: FloatArray, energy: FloatArray, rows: LagRows) -> dict[str, float]:
+def _statistics(covariance: FloatArray, energy: FloatArray, rows: LagAxis) -> dict[str, float]:
     near, far, _ = budget_scalars(energy, rows)
     measured = dict(zip(SCALES, lag_spectrum_measures(lag_spectrum(covariance)), strict=True))
     return {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyscope.kernels.lagstats import LagCovariance, lag_covariance, standardise
+from eddyscope.kernels.lagstats import LagCovariance, standardise
 from eddyscope.kernels.morlet import (
     LagTransform,
     cone,
@@ -15,10 +15,10 @@ from eddyscope.kernels.morlet import (
     scale_limits,
     wavelength,
 )
-from eddyscope.lagfield import FloatArray, IntArray
+from eddyscope.lagfield import FloatArray
 from eddyscope.study.options import Options
 from eddyscope.study.published import published_scales, published_transform
-from eddyscope.study.rows import LagRows
+from eddyscope.study.rows import LagAxis
 
 #: What the dominant scales must survive: the edge rule that is not in use.
 OTHER_EDGES = {"reflect": "zero", "zero": "reflect", "replicate": "zero"}
@@ -68,27 +68,25 @@ class Spectra:
         return np.array([s == "ok" for s in self.status])
 
 
-def spectra(rows: LagRows, options: Options, causal: bool, groups: IntArray | None) -> Spectra:
+def spectra(axis: LagAxis, covariance: LagCovariance, options: Options, causal: bool) -> Spectra:
     """Scalogram and spectra of rows in lag coordinates.
 
     Parameters
     ----------
-    rows : LagRows
-        Its values are overwritten by the fluctuation.
+    axis : LagAxis
+    covariance : LagCovariance
+        Of the rows; without groups there are no replicates.
     options : Options
     causal : bool
-    groups : int array, shape (document,), or None
-        None: no replicates.
     """
-    covariance = lag_covariance(rows.values, groups)
-    transform, other = _transforms(rows.lags.size, options, causal)
+    transform, other = _transforms(axis.lags.size, options, causal)
     mean, fluctuation = transform.scalogram(covariance.mean), transform.scalogram(covariance.fluctuation)
     parts = np.stack([mean + fluctuation, mean, fluctuation])
     scales = np.array(transform.scales)
     return Spectra(
         scales=scales,
         wavelengths=wavelength(scales, options.omega0),
-        status=scale_status(scales, rows.lags.size, options.omega0),
+        status=scale_status(scales, axis.lags.size, options.omega0),
         scalogram=parts,
         spectrum=_normalisations(parts, transform, covariance),
         other_edges=np.full(scales.size, np.nan) if other is None else other.spectra(covariance.fluctuation[None])[0],

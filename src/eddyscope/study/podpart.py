@@ -1,0 +1,161 @@
+"""The POD of one field as variables, with what is drawn over queries and keys; or what stands in its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from eddyscope.lagfield import FloatArray, LagField, LagGeometry
+from eddyscope.study.bands import Band
+from eddyscope.study.coherence import field_coherence, field_pair_statistics
+from eddyscope.study.laganalysis import padded
+from eddyscope.study.lagpart import Variables, measure_variables
+from eddyscope.study.measures import measure
+from eddyscope.study.modes import Pod
+from eddyscope.study.options import Options
+from eddyscope.study.published import EIGENVALUE_FLOOR
+from eddyscope.study.sample import Sample
+from eddyscope.study.spectra import Spectra
+
+#: Grams are kept in a study up to this many documents.
+KEPT_GRAM = 4000
+#: Status of what only fields can tell, where statistics alone were kept.
+NOT_KEPT = "fields not kept"
+
+
+def pod_variables(pods: list[Pod], options: Options, sample: Sample, ranks: int) -> Variables:
+    """Decompositions of every band, and of the field without a window."""
+    return {
+        **_decomposition_variables("", pods[1:], ("band",), options, sample, ranks),
+        **_decomposition_variables("field_", pods[:1], (), options, sample, ranks),
+    }
+
+
+def _decomposition_variables(
+    prefix: str, pods: list[Pod], dims: tuple[str, ...], options: Options, sample: Sample, ranks: int
+) -> Variables:
+    """Eigenvalues, modes, coefficients and measures; ``dims`` is ("band",), or () for the one without a window."""
+    floor = EIGENVALUE_FLOOR if options.preset == "published" else None
+    measures = [
+        measure(
+            p.eigenvalues,
+            options.tolerances,
+            gram=sample.gram(p.gram),
+            absolute_floor=floor,
+            samples=max(1, sample.distinct.size - 1),
+        )
+        for p in pods
+    ]
+
+    def stacked(arrays: list[FloatArray]) -> FloatArray:
+        return np.stack(arrays) if dims else arrays[0]
+
+    count = options.modes
+    variables: Variables = {
+        f"{prefix}eigenvalues": ((*dims, "rank"), stacked([padded(p.eigenvalues, ranks) for p in pods])),
+        f"packed_{prefix}modes": ((*dims, "mode", "entry"), stacked([_filled(p.modes, count) for p in pods])),
+        f"{prefix}mode_profile": ((*dims, "mode", "lag"), stacked([_filled(p.profiles, count) for p in pods])),
+        f"{prefix}coefficients": (
+            (*dims, "document", "mode"),
+            stacked([_filled(p.coefficients.T, count).T for p in pods]),
+        ),
+        **measure_variables(prefix, measures, dims),
+    }
+    if pods[0].gram.shape[0] <= KEPT_GRAM:
+        variables[f"{prefix}gram"] = ((*dims, "document", "other_document"), stacked([p.gram for p in pods]))
+    return variables
+
+
+def no_pod_variables(options: Options, bands: int, ranks: int, lags: int) -> Variables:
+    """What stands in their place where the fields were not kept: everything NaN, with the status that says why.
+
+    Modes, coefficients and Grams, which would be large, are left out.
+    """
+    nothing = measure(np.full(ranks, np.nan), options.tolerances, without_energy=NOT_KEPT)
+    statuses = [NOT_KEPT] * len(options.tolerances)
+    nothing = replace(nothing, effective_rank=np.full(len(statuses), np.nan), effective_rank_status=statuses)
+    variables: Variables = {}
+    for prefix, shape in (("field_", {}), ("", {"band": bands})):
+        variables |= {
+            f"{prefix}eigenvalues": ((*shape, "rank"), np.full((*shape.values(), ranks), np.nan)),
+            f"{prefix}mode_profile": (
+                (*shape, "mode", "lag"),
+                np.full((*shape.values(), options.modes, lags), np.nan),
+            ),
+            **measure_variables(prefix, [nothing] * max(1, len(shape) and bands), tuple(shape)),
+        }
+    return variables | {"early_share": ((), np.nan), "coherence_scale": (("band",), np.full(bands, np.nan))}
+
+
+def field_variables(geometry: LagGeometry, mean: FloatArray, by_query: FloatArray, min_query: int) -> Variables:
+    """Mean field and where the fluctuation is.
+
+    Parameters
+    ----------
+    geometry : LagGeometry
+    mean : array, shape (entry,)
+        As it is to be kept.
+    by_query : array, shape (query,)
+        Fluctuation energy of each query.
+    min_query : int
+    """
+    fluctuation = float(by_query[min_query:].sum())
+    total = fluctuation + float((mean[geometry.query_mask(min_query)].astype(np.float64) ** 2).sum())
+    whole = float(by_query.sum())
+    return {
+        "packed_mean_field": (("entry",), mean),
+        "fluctuation_level": ((), fluctuation / total if total > 0 else np.nan),
+        "energy_by_query": (("query",), by_query / whole if whole > 0 else np.full(geometry.queries, np.nan)),
+    }
+
+
+def early_share(geometry: LagGeometry, pod: Pod) -> float:
+    """Share of the first mode's energy in the first eighth of the queries."""
+    early = geometry.entry_query < max(1, geometry.queries // 8)
+    return float((pod.modes[0].astype(np.float64)[early] ** 2).sum())
+
+
+def coherence_variables(
+    field: LagField, options: Options, bands: list[Band], found: Spectra, against_chance: bool
+) -> Variables:
+    """Coherence at the scale of the first band; of an octave band at the scale whose wavelength is its lag."""
+    scale = np.full(len(bands), np.nan)
+    if not field.geometry.whole or bands[0].whole:
+        return {"coherence_scale": (("band",), scale)}
+    first = bands[0]
+    wanted = first.scale
+    if first.octaves:
+        wanted = float(found.scales[np.abs(np.log(found.wavelengths / max(first.lag, 1.0))).argmin()])
+    scale[0] = wanted
+    published = options.preset == "published"
+    pack = field.geometry.pack
+    beside: Variables = {}
+    if against_chance and not published:
+        pairs = field_pair_statistics(field, wanted, omega0=options.omega0)
+        gamma = pairs.coherence
+        for name in ("coherence_chance", "phase_consistency", "amplitude_correlation"):
+            values = getattr(pairs, name.removeprefix("coherence_"))
+            beside[f"packed_{name}"] = (("entry",), pack(values).astype(np.float32))
+    else:
+        gamma = field_coherence(
+            field,
+            wanted,
+            omega0=options.omega0,
+            of="raw" if published else "fluctuation",
+            length=2 * field.geometry.keys if published else None,
+        )
+    return {
+        **beside,
+        "coherence_scale": (("band",), scale),
+        "packed_coherence": (("entry",), pack(np.abs(gamma)).astype(np.float32)),
+        "packed_coherence_phase": (("entry",), pack(np.angle(gamma)).astype(np.float32)),
+    }
+
+
+def _filled(patterns: FloatArray, count: int) -> FloatArray:
+    """Bring (mode, ...) to ``count`` modes, NaN where the ensemble has fewer."""
+    missing = count - patterns.shape[0]
+    if missing <= 0:
+        return patterns
+    return np.concatenate([patterns, np.full((missing, *patterns.shape[1:]), np.nan, dtype=patterns.dtype)])
