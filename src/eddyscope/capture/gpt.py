@@ -31,6 +31,7 @@ class GPTSource(HookSource):
     """
 
     name = "eddyscope"
+    ways = ("hooks", "function", "blocks")
 
     def __init__(self, model: GPT, wants: Wants = Wants()) -> None:
         super().__init__()
