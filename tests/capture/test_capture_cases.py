@@ -228,17 +228,6 @@ def test_a_sink_of_the_models_own_is_kept_as_missing_mass(documents: Documents) 
     assert any("sink of its own" in note for note in notes)
 
 
-def test_encoder_decoders_are_refused_with_the_way_to_their_encoder(documents: Documents) -> None:
-    config = transformers.T5Config(
-        vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0
-    )
-    model = transformers.T5ForConditionalGeneration(config).eval()
-    with pytest.raises(CaptureError, match=r"encoder-decoder.*get_encoder"):
-        capture(model, documents)
-    ensemble = capture(model.get_encoder(), documents)
-    assert not ensemble[0].causal and len(ensemble.layers) == 2
-
-
 def test_a_module_that_is_no_known_model_is_refused_by_class(documents: Documents) -> None:
     with pytest.raises(CaptureError, match=r"^Linear is not a kind of model that can be captured"):
         capture(torch.nn.Linear(2, 2), documents)

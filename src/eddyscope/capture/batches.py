@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,8 +29,9 @@ class Reading:
     ----------
     tokens : tuple of arrays
         Token ids of each document.
-    documents : Documents
-        The tokens that the fields cover: the first ``length`` of each document, no padding.
+    documents : Documents or None
+        The tokens that the fields cover: the first ``length`` of each document, no padding. None where documents are
+        other inputs of a model.
     length : int
         Number of tokens of the shortest document.
     padding : int
@@ -38,7 +39,7 @@ class Reading:
     """
 
     tokens: tuple[IntArray, ...]
-    documents: Documents
+    documents: Documents | None
     length: int
     padding: int
 
@@ -48,8 +49,19 @@ class Reading:
         return max(len(t) for t in self.tokens)
 
     @property
+    def largest_id(self) -> int:
+        """Largest token id, -1 where there are none."""
+        return max((int(t.max()) for t in self.tokens), default=-1)
+
+    @property
+    def described(self) -> str:
+        """What one document is, in words."""
+        return f"documents of {self.longest} tokens"
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What identifies the text, JSON-able."""
+        assert self.documents is not None
         return self.documents.identity
 
     @property
@@ -70,9 +82,13 @@ class Reading:
         """Queries and keys that are kept of a layer whose maps had this shape in the probe."""
         return self.length, self.length
 
+    def lengths(self) -> IntArray:
+        """What must be equal in documents that are read together: their number of tokens."""
+        return np.array([len(t) for t in self.tokens], dtype=np.int64)
+
     def batches(self, size: int, index: IntArray | None = None) -> Iterator[IntArray]:
         """Indices of documents (of all, or of those given) that are read together: of one length, in order."""
-        lengths = np.array([len(t) for t in self.tokens])
+        lengths = self.lengths()
         chosen = np.arange(self.count) if index is None else index
         for length in np.unique(lengths[chosen]):
             same = chosen[lengths[chosen] == length]
@@ -85,21 +101,27 @@ def as_reading(documents: Any) -> Reading:
 
     Parameters
     ----------
-    documents : Documents, or token ids that ``Documents.from_ids`` takes
+    documents : Documents, token ids that ``Documents.from_ids`` takes, or inputs of a model
+        Inputs are a mapping of arrays, or a list of mappings; see :func:`eddyscope.capture.inputs.input_reading`.
 
     Raises
     ------
     InputError
-        Where it is neither, or padding lies within a document.
+        Where it is none of them, or padding lies within a document.
     """
+    from eddyscope.capture.inputs import input_reading, is_inputs  # which are a kind of Reading
+
+    if is_inputs(documents):
+        return input_reading(documents)
     if not isinstance(documents, Documents):
-        ids = getattr(documents, "input_ids", documents)
+        named = documents if isinstance(documents, Mapping) else None
+        ids = getattr(documents, "input_ids", documents) if named is None else named["input_ids"]
         if isinstance(documents, (str, bytes)):
             raise InputError(
                 "The documents are a string, expected Documents.",
                 "Read text with eddyscope.read_documents(path, tokenizer).",
             )
-        mask = getattr(documents, "attention_mask", None)
+        mask = getattr(documents, "attention_mask", None) if named is None else named.get("attention_mask")
         documents = Documents.from_ids(_on_host(ids), mask=None if mask is None else _on_host(mask))
     if len(documents) == 0:
         raise InputError("There are no documents to read.")
@@ -156,7 +178,7 @@ def batch_size(batch: int | None, heads: int, length: int, device: torch.device)
 
 def check_limits(reading: Reading, vocabulary: int | None, context: int | None) -> None:
     """Refuse token ids that the model does not know; warn about documents longer than it was made for."""
-    largest = max(int(t.max()) for t in reading.tokens)
+    largest = reading.largest_id
     if vocabulary is not None and largest >= vocabulary:
         raise CaptureError(
             f"The documents have token id {largest}, but the model knows ids below {vocabulary}.",

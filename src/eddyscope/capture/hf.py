@@ -8,15 +8,14 @@ them. Which modules do, and where in their output, is what the model classes the
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
+from eddyscope.capture.hfinputs import arguments, completed, notes_on
 from eddyscope.capture.source import HookSource, Inputs, Site, Wants
 from eddyscope.capture.state import evaluated
 from eddyscope.errors import CaptureError
@@ -48,20 +47,15 @@ class HuggingFaceSource(HookSource):
         self.model = model
         config: Any = model.config
         self.config = config
-        # By what its forward takes: the config says the same of an encoder that was taken out of such a model.
-        if "decoder_input_ids" in inspect.signature(model.forward).parameters:
-            raise CaptureError(
-                f"{type(model).__name__} is an encoder-decoder model, of which one part can be captured at a time.",
-                "Pass its encoder: capture(model.get_encoder(), documents).",
-            )
-        self.sites = tuple(_sites(model))
+        self.sites = tuple(find_sites(model))
         if not self.sites:
-            raise _refusal(model)
+            raise refusal(model)
         self.unreadable = _unreadable(model, self.sites)
         self.keeps_own = _is_custom(config._attn_implementation)
         own = f"'{config._attn_implementation}'" if self.keeps_own else "eager"
         self.way = f"forward hooks under {own}"
         self._reader = _shortest_reader(model, self.sites)
+        self.notes = notes_on(model)
 
     @contextmanager
     def ready(self) -> Iterator[None]:
@@ -73,10 +67,14 @@ class HuggingFaceSource(HookSource):
                 with _eager(self.model):
                     yield
 
+    def completed(self, inputs: Inputs) -> Inputs:
+        """Inputs in the model's precision; of an encoder-decoder, the decoder's tokens too."""
+        return completed(self.model, inputs, self.dtype)
+
     def read(self, inputs: Inputs) -> None:
         """Let the model read, without its language-model head where that can be left out."""
         self.new_pass()
-        self._reader(**_arguments(self._reader, inputs))
+        self._reader(**arguments(self._reader, self.completed(inputs)))
 
     def read_in_full(self) -> None:
         """Read through the whole model from now on."""
@@ -85,7 +83,7 @@ class HuggingFaceSource(HookSource):
     def outputs(self, inputs: Inputs) -> Tensor:
         """Logits, or the last hidden states of a model without a head."""
         self.new_pass()
-        output = self.model(**_arguments(self.model, inputs))
+        output = self.model(**arguments(self.model, self.completed(inputs)))
         for key in ("logits", "last_hidden_state"):
             value = getattr(output, key, None)
             if isinstance(value, Tensor):
@@ -141,16 +139,6 @@ def _is_custom(implementation: str | None) -> bool:
     return name != "eager" and "/" not in name and not name.startswith(_FUSED)
 
 
-def _arguments(module: nn.Module, inputs: Inputs) -> dict[str, Any]:
-    """The inputs and what else this forward function takes: no cache, no padding, nothing asked for."""
-    accepted = inspect.signature(module.forward).parameters
-    offered: dict[str, Any] = {"use_cache": False}
-    if "input_ids" in inputs:
-        # Given although it is all ones: some models otherwise take the padding token, wherever it occurs, as padding.
-        offered["attention_mask"] = torch.ones_like(inputs["input_ids"])
-    return inputs | {key: value for key, value in offered.items() if key in accepted and key not in inputs}
-
-
 def _shortest_reader(model: nn.Module, sites: tuple[Site, ...]) -> nn.Module:
     """The part of the model that holds every attention module: usually all but the language-model head."""
     base = getattr(model, "base_model", model)
@@ -179,7 +167,7 @@ def _eager(model: nn.Module) -> Iterator[None]:
     try:
         if any(implementation != "eager" for _, implementation in before):
             if not model._can_set_attn_implementation():  # type: ignore[operator]
-                raise _refusal(model)
+                raise refusal(model)
             model.set_attn_implementation("eager")  # type: ignore[operator]
         yield
     finally:
@@ -203,7 +191,7 @@ def _without_asking(model: nn.Module) -> Iterator[None]:
             config._output_attentions = asked
 
 
-def _sites(model: nn.Module) -> Iterator[Site]:
+def find_sites(model: nn.Module) -> Iterator[Site]:
     """Every module that the model's classes name as showing attention, in the order of definition."""
     yield from _walk(model, "", _recorders(model), model)
 
@@ -253,6 +241,7 @@ def _site(module: nn.Module, name: str, index: int, kind: str, model: nn.Module)
         kind=kind,
         causal=_stated_causality(near, config),
         window=_stated_window(module, config),
+        heads=_stated_heads(near),
         key_value_heads=_key_value_heads(near, config),
         own_sink=any(isinstance(getattr(m, "sinks", None), Tensor) for m in near),
     )
@@ -266,6 +255,15 @@ def _stated_causality(near: tuple[nn.Module, ...], config: Any) -> bool | None:
                 return value
     value = getattr(config, "is_decoder", None)
     return True if value is True else None
+
+
+def _stated_heads(near: tuple[nn.Module, ...]) -> int:
+    for module in near:
+        for attribute in ("num_attention_heads", "num_heads", "n_heads", "n_head"):
+            value = getattr(module, attribute, None)
+            if isinstance(value, int) and value > 0:
+                return value
+    return 0
 
 
 def _stated_window(module: nn.Module, config: Any) -> int | None:
@@ -307,7 +305,7 @@ def _mixers(module: nn.Module) -> list[str]:
     return list(dict.fromkeys(n for n in names if not n.startswith(("Conv1d", "Conv1D", "Conv2d"))))
 
 
-def _refusal(model: nn.Module) -> CaptureError:
+def refusal(model: nn.Module) -> CaptureError:
     """The error for a model that shows no attention."""
     found = _mixers(model)
     shown = ", ".join(found[:4]) if found else "none that mixes tokens by attention"

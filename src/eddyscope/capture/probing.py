@@ -42,10 +42,11 @@ def probe_layers(
     """
     tokens = CHECK_TOKENS if options.checks else LOOK_TOKENS
     for document in range(reading.count):
-        inputs = reading.beginning(document, tokens, source.device)
+        inputs = source.completed(reading.beginning(document, tokens, source.device))
         probe = Probe()
         with source.ready(), source.listening(probe):
             captured = source.outputs(inputs)
+        _set_apart(probe, inputs)
         _expect_layers(source, probe)
         spoiled = next((name for name, seen in probe.seen.items() if not seen.finite), None)
         if spoiled is None:
@@ -85,12 +86,35 @@ def _expect_layers(source: Source, probe: Probe) -> None:
     if not probe.silent:
         raise CaptureError(f"None of the {len(source.sites)} attention modules of {type(source.model).__name__} ran.")
     name, (site, what) = next(iter(probe.silent.items()))
+    if what.startswith("maps of"):
+        remedy = "Such attention is not between all positions of a document (but in windows, pooled, or to landmarks)."
+    else:
+        remedy = "Set its attention implementation to 'eager' (model.set_attn_implementation('eager')) and try again."
     raise CaptureError(
         f"No attention can be read from {type(source.model).__name__} ({source.way}): "
         f"{type(site.module).__name__} gave {what} instead of weights in layer '{name}'"
         + (f" and {len(probe.silent) - 1} more." if len(probe.silent) > 1 else "."),
-        "Set its attention implementation to 'eager' (model.set_attn_implementation('eager')) and try again.",
+        remedy,
     )
+
+
+def _set_apart(probe: Probe, inputs: Inputs) -> None:
+    """Move layers whose maps are not between the positions of the documents to those without attention.
+
+    Attention in windows of an image, to landmarks or among pooled positions has no lag between tokens.
+    """
+    documents = next(iter(inputs.values())).shape[0]
+    plain = all(not value.is_floating_point() for value in inputs.values())
+    names = ("input_ids", "decoder_input_ids") if plain else ()
+    tokens = {inputs[name].shape[1] for name in names if name in inputs}
+    for name, seen in list(probe.seen.items()):
+        count, _, queries, keys = seen.shape
+        square = queries == keys or seen.site.kind == "cross"
+        if count != documents or not square or (tokens and queries not in tokens):
+            of = f" of {' and '.join(map(str, sorted(tokens)))} tokens" if tokens else ""
+            what = f"maps of {queries} queries and {keys} keys, {count} for {documents} documents{of},"
+            probe.silent[name] = (seen.site, what)
+            del probe.seen[name]
 
 
 def is_causal(seen: Seen) -> bool:
@@ -105,7 +129,7 @@ def is_causal(seen: Seen) -> bool:
 def _check_layers(source: Source, probe: Probe, verdict: Verdict) -> None:
     stated = source.identity().get("heads")
     for name, seen in probe.seen.items():
-        heads = stated if isinstance(stated, int) else None
+        heads = seen.site.heads or (stated if isinstance(stated, int) else None)
         verdict.add(layer_checks(name, seen, is_causal(seen), heads, is_half(source)))
 
 
@@ -122,6 +146,7 @@ def _check_causality(source: Source, probe: Probe, inputs: Inputs, verdict: Verd
         again = Probe()
         with source.ready(), source.listening(again):
             source.read(inputs if changed is None else changed)
+        _set_apart(again, inputs)
         checks = [
             causality_check(name, seen, again.seen[name], causal[name] and changed is not None, is_half(source))
             for name, seen in probe.seen.items()

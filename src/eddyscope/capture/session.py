@@ -104,7 +104,8 @@ class Session:
             Where attention has NaN or Inf and such documents are not to be dropped.
         """
         heads = max(self.layers[name].info.query_heads for name in keepers)
-        size = batch_size(self.options.batch, heads, self.reading.longest, self.source.device)
+        sizes = [max(layer.geometry.queries, layer.geometry.keys) for layer in self.layers.values()]
+        size = batch_size(self.options.batch, heads, max(self.reading.longest, *sizes), self.source.device)
         now: IntArray = np.empty(0, dtype=np.int64)
 
         def receive(name: str, site: Site, given: Any) -> None:
@@ -166,6 +167,7 @@ class Session:
         return {
             "source": self.source.name,
             "way": self.source.way,
+            "notes": list(self.source.notes),
             "model": self.identity,
             "versions": _versions(),
             "text": self.reading.identity,
@@ -221,7 +223,7 @@ def _explained(source: Source, reading: Reading) -> Iterator[None]:
         raise
     except torch.OutOfMemoryError as error:
         raise CaptureError(
-            f"Out of memory on {source.device} while reading documents of {reading.longest} tokens.",
+            f"Out of memory on {source.device} while reading {reading.described}.",
             "Use a smaller batch, fewer layers, heads='mean', or max_lag.",
         ) from error
     except (IndexError, RuntimeError, ValueError, TypeError) as error:
@@ -229,7 +231,7 @@ def _explained(source: Source, reading: Reading) -> Iterator[None]:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         beyond = source.context is not None and reading.longest > source.context
         raise CaptureError(
-            f"{type(source.model).__name__} failed to read documents of {reading.longest} tokens{limit}: {reason}.",
+            f"{type(source.model).__name__} failed to read {reading.described}{limit}: {reason}.",
             f"Make documents of at most {source.context} tokens (--context {source.context})." if beyond else None,
         ) from error
 

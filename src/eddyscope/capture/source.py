@@ -35,6 +35,8 @@ class Site:
     window : int, optional
         Sliding window in tokens, as the config states it: causal layers see lags below it, two-sided ones distances up
         to it.
+    heads : int
+        Query heads that the module states; 0 where it states none.
     key_value_heads : int
         0 where unknown (then taken equal to the query heads).
     own_sink : bool
@@ -49,6 +51,7 @@ class Site:
     kind: str = "self"
     causal: bool | None = None
     window: int | None = None
+    heads: int = 0
     key_value_heads: int = 0
     own_sink: bool = False
     looks_ahead: bool = False
@@ -115,6 +118,12 @@ class Source(ABC):
     model: nn.Module
     sites: tuple[Site, ...]
     unreadable: dict[str, str]
+    #: What to know of the axes of the maps, in sentences; kept in the provenance.
+    notes: tuple[str, ...] = ()
+
+    def completed(self, inputs: Inputs) -> Inputs:
+        """Return the inputs with all that the model needs beside them; done twice, it changes nothing more."""
+        return inputs
 
     @abstractmethod
     def ready(self) -> AbstractContextManager[None]:
