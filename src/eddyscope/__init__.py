@@ -6,13 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 # Not among the lazy names: importing the package eddyscope.capture later would put a module in the function's place.
-from eddyscope.capture import capture, load_model
+from eddyscope.capture import capture, capture_fields, load_model
 from eddyscope.errors import EddyscopeError, EddyscopeWarning
 
 if TYPE_CHECKING:
     from eddyscope import models
     from eddyscope.documents import Documents, read_documents
     from eddyscope.ensemble import AttentionEnsemble, LayerInfo
+    from eddyscope.fieldplace import open_fields
     from eddyscope.lagfield import LagField, LagGeometry
     from eddyscope.store import open_study
     from eddyscope.study.analyze import analyze
@@ -32,6 +33,7 @@ _LAZY = {
     "Study": "eddyscope.study.study",
     "analyze": "eddyscope.study.analyze",
     "coherence": "eddyscope.study.coherence",
+    "open_fields": "eddyscope.fieldplace",
     "open_study": "eddyscope.store",
     "read_documents": "eddyscope.documents",
     "reconstruct": "eddyscope.study.reconstruct",
@@ -48,9 +50,11 @@ __all__ = [
     "Study",
     "analyze",
     "capture",
+    "capture_fields",
     "coherence",
     "load_model",
     "models",
+    "open_fields",
     "open_study",
     "read_documents",
     "reconstruct",

@@ -274,15 +274,32 @@ class FieldStore:
         self.expect_complete()
         for error in self.verify(contents=False).values():
             raise error
-        folders = [self._open(shard) for shard in range(self.shards)]
-        kept = np.concatenate([f.read("kept")["document"].values for f in folders]).astype(np.int64)
+        kept = self.kept()
         if kept.size == 0:
             raise StoreError(f"All {self.count} documents of '{self.path}' were left out, nothing is left to analyse.")
         fields = StoredFields(self, tuple(self.layers), int(kept.size))
         documents = self.documents if self.documents is None or kept.size == self.count else self.documents.select(kept)
         info = {name: layer.info for name, layer in self.layers.items()}
-        ensemble = AttentionEnsemble(fields, info, documents, self._provenance(folders, kept))
+        ensemble = AttentionEnsemble(fields, info, documents, self._provenance(kept))
         return ensemble if layers is None else ensemble.select_layers(layers)
+
+    def kept(self) -> IntArray:
+        """Documents that the shards hold, shape (document,): all but those that were left out."""
+        parts = [self._open(shard).read("kept")["document"].values for shard in self.whole]
+        return np.concatenate(parts).astype(np.int64) if parts else np.empty(0, dtype=np.int64)
+
+    def finish(self, provenance: Mapping[str, Any]) -> None:
+        """Add to the provenance what is known once every document has been read."""
+        self.provenance = {**self.provenance, **provenance}
+        stored = as_json("The provenance of the fields", self.provenance)
+        with writing(self.path):
+            self._folder.replace_root({**self._folder.root, "provenance": stored})
+
+    def remove_shard(self, shard: int) -> None:
+        """Take a shard out of the store."""
+        self._readers.pop(shard, None)
+        with writing(self.path):
+            shutil.rmtree(self._place(shard))
 
     def clear_partial(self) -> None:
         """Remove what a process that was killed left half-written."""
@@ -319,8 +336,8 @@ class FieldStore:
             if field.documents != len(kept) or field.geometry != stored.geometry or field.heads != stored.heads:
                 raise InputError(f"The field of layer '{name}' does not fit the store: {field!r}.")
 
-    def _provenance(self, folders: Sequence[FolderReader], kept: IntArray) -> dict[str, Any]:
-        records = [json.loads(folder.root["record"]) for folder in folders]
+    def _provenance(self, kept: IntArray) -> dict[str, Any]:
+        records = [json.loads(self._open(shard).root["record"]) for shard in range(self.shards)]
         checks = [*self.provenance.get("checks", []), *merged_checks(record.get("checks", []) for record in records)]
         return {
             **self.provenance,
@@ -328,7 +345,6 @@ class FieldStore:
             "failed_checks": [_label(check) for check in checks if not check["passed"]],
             "documents_dropped": sorted(set(range(self.count)) - set(kept.tolist())),
             "seconds": round(sum(float(record.get("seconds", 0.0)) for record in records), 3),
-            "shards": {"number": self.shards, "documents": self.size},
         }
 
 

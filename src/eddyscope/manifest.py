@@ -89,9 +89,7 @@ class FolderWriter:
             **attributes,
             "manifest_sha256": self._files[_MANIFEST][0],
         }
-        root["sha256"] = _digest_of(root)
-        content = {"zarr_format": 3, "node_type": "group", "attributes": root}
-        (self.folder / "zarr.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
+        _write_root(self.folder / "zarr.json", root)
 
 
 class FolderReader:
@@ -147,6 +145,16 @@ class FolderReader:
             digest, size, path = str(line).split(" ", 2)
             found[path] = (digest, int(size))
         return found
+
+    def replace_root(self, root: Mapping[str, Any]) -> None:
+        """Write other root attributes, which must name the same manifest, in the place of those there are."""
+        beside = self.place / ".zarr.json.partial"
+        try:
+            _write_root(beside, root)
+            beside.replace(self.place / "zarr.json")
+        finally:
+            beside.unlink(missing_ok=True)
+        self.root = self._root()
 
     def _root(self) -> dict[str, Any]:
         with reading(self.place, self.kind):
@@ -212,6 +220,12 @@ def _attributes(place: Path) -> dict[str, Any]:
     content = json.loads((place / "zarr.json").read_text(encoding="utf-8"))
     attributes = content.get("attributes") if isinstance(content, dict) else None
     return attributes if isinstance(attributes, dict) else {}
+
+
+def _write_root(path: Path, root: Mapping[str, Any]) -> None:
+    attributes = {**root, "sha256": _digest_of(root)}
+    content = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    path.write_text(json.dumps(content, indent=2), encoding="utf-8")
 
 
 def _digest_of(root: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ check``, ``from eddyscope.capture.checks import Check``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eddyscope.errors import MissingDependencyError
@@ -18,15 +19,18 @@ if TYPE_CHECKING:
 
     from eddyscope.documents import Documents
     from eddyscope.ensemble import AttentionEnsemble
+    from eddyscope.fieldstore import FieldStore
 
-__all__ = ["capture", "check", "load_model"]
+__all__ = ["capture", "capture_fields", "check", "load_model"]
 
 
 def capture(
     model: Any,
     documents: Documents,
     *,
-    heads: str = "mean",
+    heads: str | Sequence[int] = "mean",
+    weight: str = "attention",
+    way: str = "auto",
     layers: Sequence[int | str] | None = None,
     batch: int | None = None,
     max_lag: int | None = None,
@@ -40,8 +44,9 @@ def capture(
     """Let a model read documents and keep the attention of every layer.
 
     The model is put into eval mode without gradients and under the eager implementation of its attention, and is
-    left as it was found, also after an error or an interrupt. A hook on each attention module reduces the weights in
-    float32 on the layer's device and lets them go, so that no layer's weights outlive the layer.
+    left as it was found, also after an error or an interrupt. A hook on each attention module (or an attention
+    function, see ``way``) reduces the weights in float32 on the layer's device and lets them go, so that no layer's
+    weights outlive the layer.
 
     Parameters
     ----------
@@ -50,8 +55,15 @@ def capture(
     documents : Documents
         Token ids, shape (document, token). Documents of unequal length (``documents.mask``) are read one length at a
         time, without padding; the field then covers the first tokens that all of them have, which is warned about.
-    heads : {"mean", "each"}
-        Keep the mean over heads, or each head.
+    heads : {"mean", "each"} or sequence of int
+        Keep the mean over heads, each head, or the heads with these numbers.
+    weight : {"attention", "value-norm"}
+        What is kept of each entry: the weight, or the weight times the norm of the key's value once its head has
+        projected it into the residual stream. Rows of the latter do not sum to 1.
+    way : {"auto", "hooks", "function", "blocks"}
+        How the attention is seen, see ``docs/capture.md``: by hooks under eager, by an attention function around
+        eager, or recomputed in blocks of query rows. ``auto`` takes hooks; a function where values are needed; blocks
+        where ``max_lag`` is given and one layer's whole weights of a document would take more than 1 GiB.
     layers : sequence of int or str, optional
         Layers to keep, by position in reading order or by qualified module name; all by default.
     batch : int, optional
@@ -99,7 +111,9 @@ def capture(
     from eddyscope.capture.run import run
 
     options = Options(
-        heads=heads,
+        heads=heads if isinstance(heads, str) else tuple(heads),
+        weight=weight,
+        way=way,
         layers=None if layers is None else tuple(layers),
         batch=batch,
         max_lag=max_lag,
@@ -110,6 +124,66 @@ def capture(
         checks=checks,
     )
     return run(model, documents, options, progress)
+
+
+def capture_fields(
+    model: Any,
+    documents: Documents,
+    path: str | Path,
+    *,
+    shard: int | None = None,
+    resume: bool = False,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> FieldStore:
+    """Let a model read documents and keep the attention of every layer on disk, in shards of documents.
+
+    One shard is in memory at a time. Each is written whole, with checksums; what is interrupted goes on from the last
+    whole shard, and gives, bit for bit, what it would have given in one go on the same machine.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    documents : Documents
+        As for :func:`capture`.
+    path : str or Path
+        The store, such as ``"fields.zarr"``.
+    shard : int, optional
+        Documents of a shard; by default at most 64, and less where their fields would take more than 256 MiB.
+    resume : bool
+        Go on with a store that is there, and begin where there is none. Shards that are damaged are captured again.
+    force : bool
+        Replace a store that is there.
+    progress : callable, optional
+        Called with (documents done, documents in all) after each batch.
+    **options
+        Any other argument of :func:`capture`.
+
+    Returns
+    -------
+    FieldStore
+        ``store.ensemble()`` is what :func:`eddyscope.analyze` takes; it reads a layer at a time.
+
+    Raises
+    ------
+    StoreError
+        Where the place cannot be written, something is there already, or ``resume`` finds a store that was begun with
+        another model, other documents or other options (named).
+    CaptureError, CheckError, InputError, MissingDependencyError
+        As for :func:`capture`. Shards that are whole by then stay, and ``resume`` goes on from there.
+    """
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("torch", "Capture from a model", "hf") from error
+    from eddyscope.capture.options import Options
+    from eddyscope.capture.shards import capture_to_store
+
+    given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}
+    return capture_to_store(
+        model, documents, path, Options(**given), shard=shard, resume=resume, force=force, progress=progress
+    )
 
 
 def check(
