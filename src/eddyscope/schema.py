@@ -36,6 +36,7 @@ DIMENSIONS = (
     "comparison",
     "top_mode",
     "place",
+    "query_head",
 )
 
 PARTS = ("total", "mean", "fluctuation")
@@ -184,6 +185,14 @@ _VARIABLES: dict[str, tuple[str, str]] = {
     "field_top_key_share": ("share of the coefficient that each key gives, without a window", "1"),
     "field_top_key": ("of each query, the key that gives most of its part, without a window", ""),
     "field_top_pair_share": ("share of the coefficient that this pair gives, without a window", "1"),
+    "head_median_lag": ("smallest distance with half of the head's mass beside the first key at or below it", "tokens"),
+    "head_near_share": ("share of the head's mass beside the first key at distances below 8", "1"),
+    "head_far_share": ("share of it in the farther half of the distances", "1"),
+    "head_previous_token_share": ("mean attention of the head to the token before the query", "1"),
+    "head_sink_share": ("mean attention of the head to the first key", "1"),
+    "head_induction_score": ("mean attention to the token that followed the query's token last time", "1"),
+    "head_entropy": ("mean entropy of the head's rows", "nats"),
+    "query_head": ("head of the model", ""),
     "group": ("jackknife group of each document, -1 where there are too few", ""),
 }
 

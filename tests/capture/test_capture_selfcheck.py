@@ -46,7 +46,7 @@ def test_the_base_model_passes_on_random_tokens() -> None:
         pytest.skip("no bundled models here")
     table = check(models.load("base"))
     assert table["passed"].all()
-    assert {"shape", "rows sum to 1", "masked keys", "outputs", "causality"} == set(table["check"])
+    assert {"shape", "rows sum to 1", "masked keys", "outputs", "causality", "influence"} == set(table["check"])
     assert table["layer"].nunique() == 6
 
 

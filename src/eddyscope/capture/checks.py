@@ -35,6 +35,8 @@ _REMEDY = {
     "causality": "Earlier tokens see later ones in some way; results over lags would mix past and future.",
     "outputs": "The model does not compute the same when its attention is captured; set its implementation to 'eager' "
     "and compare.",
+    "influence": "What the module gives as attention may not be what the model uses; do not trust this layer.",
+    "key-value map": "Query heads read other key-value heads than recorded; results per key-value head would be wrong.",
     "window": "The layer reaches beyond the sliding window of its config.",
 }
 
@@ -99,9 +101,17 @@ class Seen:
 
 
 class Probe:
-    """Receiver for the passes of the probe, which are short: looks at the attention of each layer."""
+    """Receiver for the passes of the probe, which are short: looks at the attention of each layer.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    keep : str, optional
+        Layer whose maps are kept, as ``kept``.
+    """
+
+    def __init__(self, keep: str | None = None) -> None:
+        self.keep = keep
+        self.kept = torch.empty(0)
         self.seen: dict[str, Seen] = {}
         self.silent: dict[str, tuple[Site, str]] = {}
         self._begun: dict[str, Tensor] = {}
@@ -120,6 +130,8 @@ class Probe:
             self._begun[name] = maps
         else:
             self.seen[name] = _look(maps, site)
+            if name == self.keep:
+                self.kept = maps
 
 
 def _look(maps: Tensor, site: Site) -> Seen:
@@ -201,30 +213,59 @@ def outputs_check(captured: Tensor, plain: Tensor, implementation: str, half: bo
     return Check.at_most("outputs", None, value, OUTPUTS[half], note)
 
 
+def padding_check(rows: int) -> Check:
+    """Rows of padding that were left out before reading, over all documents: noted, as the model never sees them."""
+    return Check("padding", None, True, float(rows), float(rows), "rows of padding left out before reading")
+
+
 def field_checks(
-    name: str, field: LagField, window: int | None, own_sink: bool, half: bool, whole: bool
+    name: str,
+    field: LagField,
+    window: int | None,
+    own_sink: bool,
+    half: bool,
+    whole: bool,
+    value_weighted: bool = False,
 ) -> list[Check]:
     """Rows, mask and window of one layer over all documents, from what was kept.
 
-    ``whole`` says that the documents were not longer than the field.
+    ``whole`` says that the documents were not longer than the field. Rows of value-weighted attention sum to anything,
+    so only the probe can look at them; what is held against zero is taken over their mean sum.
     """
     assert field.row_sum is not None
-    deviation = field.row_sum - 1
-    rows = float(deviation.max() if own_sink else abs(deviation).max())
-    checks = [Check.at_most("rows sum to 1", name, rows, ROWS[half], "all documents, as kept")]
+    scale = float(field.row_sum.mean(dtype="float64")) or 1.0 if value_weighted else 1.0
+    checks = [] if value_weighted else _row_checks(name, field, own_sink, half)
     geometry = field.geometry
     if geometry.max_lag is None and (whole or field.causal):
         # Weights are not negative, so what the packed entries lack of the row sums lies on keys that were not kept.
         kept = field.values.sum(axis=-1, dtype="float64")
-        lost = float(abs(field.row_sum.sum(axis=-1, dtype="float64") - kept).max()) / geometry.queries
+        lost = float(abs(field.row_sum.sum(axis=-1, dtype="float64") - kept).max()) / geometry.queries / scale
         checks.append(Check.at_most("masked keys", name, lost, ROWS[half], "share of mass not kept, all documents"))
     if window is not None:
         beyond = field.lags >= window if field.causal else abs(field.lags) > window
         if beyond.any():
-            outside = max(float(field.at_lag(int(lag)).max()) for lag in field.lags[beyond])
-            note = f"largest weight beyond the window of {window} tokens"
+            outside = max(float(field.at_lag(int(lag)).max()) for lag in field.lags[beyond]) / scale
+            note = f"largest weight beyond the window of {window} tokens; {_reach(field)} tokens are reached"
             checks.append(Check.at_most("window", name, outside, MASKED, note))
     return checks
+
+
+def _row_checks(name: str, field: LagField, own_sink: bool, half: bool) -> list[Check]:
+    """Rows sum to 1, or to less by what a sink of the layer's own takes."""
+    assert field.row_sum is not None
+    deviation = field.row_sum - 1
+    rows = float(deviation.max() if own_sink else abs(deviation).max())
+    checks = [Check.at_most("rows sum to 1", name, rows, ROWS[half], "all documents, as kept")]
+    if own_sink:
+        note = "mean mass on the layer's own sink, missing from the rows"
+        checks.append(Check.at_most("missing mass", name, -float(deviation.mean()), 1.0, note))
+    return checks
+
+
+def _reach(field: LagField) -> int:
+    """Farthest distance with any weight, the query's own position counted."""
+    reached = [abs(int(lag)) for lag in field.lags if field.at_lag(int(lag)).max() > MASKED]
+    return max(reached, default=-1) + 1
 
 
 class Verdict:

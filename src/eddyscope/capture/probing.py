@@ -18,6 +18,7 @@ from eddyscope.capture.checks import (
     layer_checks,
     outputs_check,
 )
+from eddyscope.capture.influence import influence_checks, key_value_checks
 from eddyscope.capture.options import Options
 from eddyscope.capture.source import Inputs, Source
 from eddyscope.errors import CaptureError
@@ -65,6 +66,8 @@ def probe_layers(
         verdict.add([outputs_check(captured, plain, implementation, is_half(source))])
         del captured, plain
         _check_causality(source, probe, inputs, verdict)
+        verdict.add(influence_checks(source, probe.seen, inputs))
+        verdict.add(key_value_checks(source, probe.seen, inputs))
     return probe.seen, {
         name: f"{type(site.module).__name__} gave {what}" for name, (site, what) in probe.silent.items()
     }

@@ -5,9 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from torch import nn
-
+from eddyscope.capture.glance import random_ids
 from eddyscope.capture.options import Options
 from eddyscope.capture.probing import CHECK_TOKENS
 from eddyscope.capture.run import run
@@ -19,8 +17,6 @@ from eddyscope.errors import CaptureError, EddyscopeWarning
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Seed of the token ids that are read where no documents are given.
-SEED = 0
 COLUMNS = ("check", "layer", "passed", "value", "tolerance", "note")
 
 
@@ -65,18 +61,7 @@ def random_documents(model: Any) -> Documents:
             "Give documents to read: check(model, documents).",
         )
     length = min(CHECK_TOKENS, source.context or CHECK_TOKENS)
-    special = _named_ids(source.model)
-    plain = np.setdiff1d(np.arange(source.vocabulary), special) if special else np.arange(source.vocabulary)
-    return Documents.from_ids(np.random.default_rng(SEED).choice(plain, size=(1, length)))
-
-
-def _named_ids(model: nn.Module) -> list[int]:
-    """Token ids that a Hugging Face config gives a meaning to: ``pad_token_id``, ``image_token_index`` and so on."""
-    config: Any = getattr(model, "config", None)
-    found = config.to_dict() if hasattr(config, "to_dict") else {}
-    ids = [value for name, value in found.items() if name.endswith(("_token_id", "_token_index"))]
-    flat = [entry for value in ids for entry in (value if isinstance(value, (list, tuple)) else [value])]
-    return [entry for entry in flat if isinstance(entry, int)]
+    return Documents.from_ids(random_ids(source.model, source.vocabulary, (1, length)))
 
 
 def check_table(ensemble: AttentionEnsemble) -> pd.DataFrame:

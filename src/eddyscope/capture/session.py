@@ -6,23 +6,25 @@ import contextlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
 from eddyscope.capture.batches import Reading, as_reading, batch_size, check_limits
-from eddyscope.capture.checks import Seen, Verdict, field_checks
+from eddyscope.capture.checks import Seen, Verdict, field_checks, padding_check
+from eddyscope.capture.glance import Glance, Induction, repeated_tokens
 from eddyscope.capture.options import Options
 from eddyscope.capture.probing import is_causal, is_half, not_finite, probe_layers
 from eddyscope.capture.reduce import Heads, Keeper, LayerStore, rows_of
-from eddyscope.capture.source import Site, Source, Wants
-from eddyscope.capture.sources import source_for
+from eddyscope.capture.source import Site, Source
 from eddyscope.capture.state import moved
+from eddyscope.capture.waychoice import chosen_source
 from eddyscope.ensemble import AttentionEnsemble, LayerInfo
 from eddyscope.errors import CaptureError, EddyscopeError, EddyscopeWarning, InputError
-from eddyscope.lagfield import IntArray, LagField, LagGeometry
+from eddyscope.kernels.headmeasures import DOCUMENTS, MEASURES, far_from
+from eddyscope.lagfield import FloatArray, IntArray, LagField, LagGeometry
 
 #: Called with (documents done, documents in all).
 Progress = Callable[[int, int], None]
@@ -81,11 +83,18 @@ class Session:
     silent: dict[str, str]
     device: str
     started: float
+    glance: Glance = field(default_factory=Glance)
+    at_a_glance: dict[str, dict[str, list[float | None]]] = field(default_factory=dict)
 
     @property
     def heads(self) -> Heads:
         """Which heads are kept."""
         return Heads(self.options.heads)
+
+    @property
+    def value_weighted(self) -> bool:
+        """Whether weights are kept times the norm of the value, so that rows do not sum to 1."""
+        return self.options.weight == "value-norm"
 
     def read(self, index: IntArray, keepers: Mapping[str, Keeper], progress: Progress | None = None) -> None:
         """Let the model read some documents; every layer's attention goes to its keeper as soon as it appears.
@@ -103,14 +112,18 @@ class Session:
         CaptureError
             Where attention has NaN or Inf and such documents are not to be dropped.
         """
-        heads = max(self.layers[name].info.query_heads for name in keepers)
+        heads = max(layer.info.query_heads for layer in self.layers.values())
         sizes = [max(layer.geometry.queries, layer.geometry.keys) for layer in self.layers.values()]
         size = batch_size(self.options.batch, heads, max(self.reading.longest, *sizes), self.source.device)
-        now: IntArray = np.empty(0, dtype=np.int64)
+        batch = now = np.empty(0, dtype=np.int64)
 
         def receive(name: str, site: Site, given: Any) -> None:
-            if name in keepers:
-                keepers[name].take(rows_of(name, site, given), now)
+            if name in self.layers:
+                rows = rows_of(name, site, given)
+                if self.options.checks:
+                    self.glance.take(name, rows, self.layers[name].geometry, batch)
+                if name in keepers:
+                    keepers[name].take(rows, now)
 
         done = 0
         with self.source.ready(), self.source.listening(receive):
@@ -146,9 +159,40 @@ class Session:
             return
         half = is_half(self.source) or self.options.dtype == "float16"
         whole = self.reading.longest == self.reading.length
-        for name, field in fields.items():
+        for name, taken in fields.items():
             layer = self.layers[name]
-            self.verdict.add(field_checks(name, field, layer.info.window, layer.site.own_sink, half, whole))
+            window, own_sink = layer.info.window, layer.site.own_sink
+            self.verdict.add(field_checks(name, taken, window, own_sink, half, whole, self.value_weighted))
+
+    def finish(self) -> None:
+        """Look at what every head does: at the first documents, where they were not read, and at repeated tokens."""
+        if not self.options.checks:
+            return
+        missing = sorted(set(range(min(DOCUMENTS, self.reading.count))) - self.glance.seen)
+        if missing:
+            self.read(np.array(missing), {})
+        induction = self._induction()
+        for name, layer in self.layers.items():
+            if name in self.glance.sums:
+                measures = self.glance.sums[name].measures(far_from(layer.geometry.keys, layer.causal))
+                score = induction.score(name) if layer.causal else None
+                measures["induction_score"] = np.full(layer.info.query_heads, np.nan) if score is None else score
+                self.at_a_glance[name] = {measure: _json(measures[measure]) for measure in MEASURES}
+
+    def _induction(self) -> Induction:
+        """The attention of causal layers to repeated random tokens; nothing where the model reads no tokens alone."""
+        source = self.source
+        plain = set(self.reading.inputs(np.arange(1), source.device)) == {"input_ids"}
+        decoder = plain and all(layer.causal for layer in self.layers.values())
+        inputs = None
+        if decoder and source.vocabulary is not None:
+            inputs = repeated_tokens(source.model, source.vocabulary, source.context)
+        if inputs is None:
+            return Induction(0)
+        found = Induction(inputs["input_ids"].shape[1] // 2)
+        with source.ready(), source.listening(found):
+            source.read({name: value.to(source.device) for name, value in inputs.items()})
+        return found
 
     def dropped(self, kept: IntArray) -> list[int]:
         """Documents that were left out, with a warning; CaptureError where nothing is left."""
@@ -172,7 +216,10 @@ class Session:
             "versions": _versions(),
             "text": self.reading.identity,
             "options": self.options.as_dict(),
+            "weight": self.options.weight,
+            **({"unnormalised": True} if self.value_weighted else {}),  # rows of which no sink can be masked
             "checks": self.verdict.records(),
+            "heads": self.at_a_glance,
             "failed_checks": self.verdict.failed,
             "layers_without_attention": self.source.unreadable | self.silent,
             "documents_dropped": dropped,
@@ -202,16 +249,20 @@ def opened(model: Any, documents: Any, options: Options) -> Iterator[Session]:
         As :func:`eddyscope.capture` says.
     """
     started = time.perf_counter()
-    source = source_for(model, Wants(extract=options.extract))
     reading = as_reading(documents)
+    source = chosen_source(model, options, reading.longest)
     check_limits(reading, source.vocabulary, source.context)
     identity = source.identity()
     verdict = Verdict(options.allow_failed_checks)
+    if options.checks and reading.padding:
+        verdict.add([padding_check(reading.padding)])
     with moved(source.model, options.device), _explained(source, reading):
         probe, silent = probe_layers(source, reading, options, verdict, str(identity.get("implementation", "")))
         layers = _chosen(probe, options, reading)
         device = str(source.device)
-        yield Session(source, reading, options, verdict, identity, layers, silent, device, started)
+        session = Session(source, reading, options, verdict, identity, layers, silent, device, started)
+        yield session
+        session.finish()
 
 
 @contextlib.contextmanager
@@ -296,3 +347,8 @@ def _versions() -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
     return found
+
+
+def _json(values: FloatArray) -> list[float | None]:
+    """Numbers as JSON keeps them: NaN as null, without the digits that depend on the order of sums."""
+    return [round(float(v), 6) if np.isfinite(v) else None for v in values]

@@ -13,6 +13,7 @@ import xarray as xr
 from eddyscope.errors import InputError
 from eddyscope.lagfield import LagGeometry
 from eddyscope.schema import PACKED, attributes
+from eddyscope.study.heads import heads_table
 from eddyscope.study.summary import summary_table
 from eddyscope.trust.coherence import debiased_coherence
 
@@ -119,6 +120,28 @@ class Study:
     def summary(self) -> pd.DataFrame:
         """One row per layer (and head): where it works, how complex it is, what could not be resolved."""
         return summary_table({name: self.packed(name) for name in self.layers})
+
+    def heads_table(self) -> pd.DataFrame:
+        """Every head of the model at a glance, also where the head mean was kept.
+
+        Measured on the last rows of the first documents, at most 64 rows of 16 documents (middle rows of two-sided
+        layers), and, for induction, on random tokens that repeat themselves once.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per layer and head: ``layer``, ``head``, ``median_lag`` (tokens; smallest distance with half of the
+            mass at or below it), ``near_share`` (distance below 8) and ``far_share`` (at least half of the full range
+            of lags), these three of the mass beside the first key; ``previous_token_share`` and ``sink_share`` (on
+            the key before the query and on the first key, of all mass); ``induction_score`` (mass on the token that
+            followed the query's token last time; NaN for two-sided layers and arrays), ``entropy`` (nats).
+
+        Raises
+        ------
+        InputError
+            Where the study holds nothing of single heads.
+        """
+        return heads_table({name: self.packed(name) for name in self.layers})
 
     def save(self, path: str | Path, force: bool = False) -> Path:
         """Write the study as Zarr; see :func:`eddyscope.store.save_study`."""
