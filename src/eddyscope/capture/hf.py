@@ -16,8 +16,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from eddyscope.capture.hfinputs import arguments, completed, notes_on
-from eddyscope.capture.source import HookSource, Inputs, Site, Wants
+from eddyscope.capture.source import HookSource, Inputs, Receiver, Site, Wants
 from eddyscope.capture.state import evaluated
+from eddyscope.capture.values import Projections
+from eddyscope.capture.ways import WAYS, chosen_way, heard, implementation
 from eddyscope.errors import CaptureError
 
 #: Implementations that give the same attention as eager without showing it; anything else was registered by the user.
@@ -41,6 +43,7 @@ class HuggingFaceSource(HookSource):
     """
 
     name = "huggingface"
+    ways = ("hooks", "function", "blocks")
 
     def __init__(self, model: nn.Module, wants: Wants = Wants()) -> None:
         super().__init__()
@@ -53,7 +56,14 @@ class HuggingFaceSource(HookSource):
         self.unreadable = _unreadable(model, self.sites)
         self.keeps_own = _is_custom(config._attn_implementation)
         own = f"'{config._attn_implementation}'" if self.keeps_own else "eager"
-        self.way = f"forward hooks under {own}"
+        self._by = chosen_way(wants)
+        if self.keeps_own and self._by != "hooks":
+            raise CaptureError(
+                f"The model's attention function {own} is registered by you, and way='{self._by}' would replace it.",
+                "Capture it with way='hooks' (--way hooks), or set its implementation to 'eager' first.",
+            )
+        self.way = f"forward hooks under {own}" if self._by == "hooks" else WAYS[self._by]
+        self._projections = Projections(model) if wants.value_norm else None
         self._reader = _shortest_reader(model, self.sites)
         self.notes = notes_on(model)
 
@@ -64,8 +74,18 @@ class HuggingFaceSource(HookSource):
             if self.keeps_own:
                 yield
             else:
-                with _eager(self.model):
+                with _under(self.model, "eager" if self._by == "hooks" else implementation(self._by)):
                     yield
+
+    @contextmanager
+    def listening(self, receive: Receiver) -> Iterator[None]:
+        """Hook every site, or listen to the attention function; on leaving, nobody listens."""
+        if self._by == "hooks":
+            with super().listening(receive):
+                yield
+        else:
+            with heard(self.sites, receive, self._calls, self._projections):
+                yield
 
     def completed(self, inputs: Inputs) -> Inputs:
         """Inputs in the model's precision; of an encoder-decoder, the decoder's tokens too."""
@@ -161,14 +181,14 @@ def _configs(model: nn.Module) -> list[Any]:
 
 
 @contextmanager
-def _eager(model: nn.Module) -> Iterator[None]:
-    """Eager attention in the model and all its parts; the implementations that they had are put back."""
+def _under(model: nn.Module, wanted: str) -> Iterator[None]:
+    """Another attention implementation in the model and all its parts; those that they had are put back."""
     before = [(config, config._attn_implementation_internal) for config in _configs(model)]
     try:
-        if any(implementation != "eager" for _, implementation in before):
+        if any(implementation != wanted for _, implementation in before):
             if not model._can_set_attn_implementation():  # type: ignore[operator]
                 raise refusal(model)
-            model.set_attn_implementation("eager")  # type: ignore[operator]
+            model.set_attn_implementation(wanted)  # type: ignore[operator]
         yield
     finally:
         # Straight to the attribute: what was there before needs no check again, and gives no warnings.

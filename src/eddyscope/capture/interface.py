@@ -38,6 +38,7 @@ CARRIED = frozenset(
         "use_cache",
         "output_attentions",
         "output_hidden_states",
+        "output_router_logits",
         "return_dict",
         "layer_idx",
         "num_items_in_batch",
@@ -152,7 +153,7 @@ def _named(function: Callable[..., Any]) -> frozenset[str]:
 def _refuse(module: nn.Module, keywords: dict[str, Any], way: str, implemented: set[str] | frozenset[str]) -> None:
     """Any keyword that has a value and is not implemented is an error, as it might change the weights."""
     for name, value in keywords.items():
-        if value is not None and name not in implemented and name not in CARRIED:
+        if value is not None and value is not False and name not in implemented and name not in CARRIED:
             raise _not_implemented(module, name, way)
 
 

@@ -115,6 +115,8 @@ class Source(ABC):
 
     name: str
     way: str
+    #: Ways that can be asked for.
+    ways: tuple[str, ...] = ("hooks",)
     model: nn.Module
     sites: tuple[Site, ...]
     unreadable: dict[str, str]

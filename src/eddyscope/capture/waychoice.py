@@ -39,7 +39,7 @@ def chosen_source(model: Any, options: Options, length: int) -> Source:
         )
     if wants.value_norm and "function" not in source.ways:
         raise CaptureError(
-            f"Value-weighted attention cannot be captured from {kind}: its values and output projections are not known.",
+            f"Value-weighted attention cannot be captured from {kind}: its values are not seen ({source.way}).",
             "Capture the weights alone: weight='attention' (--weight attention).",
         )
     if options.way == "auto" and "blocks" in source.ways:
