@@ -34,10 +34,16 @@ SAME: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
         {"max_lag": 10, "layers": ["transformer.h.0.attn"]},
         {"max_lag": 10, "intervals": False},
     ),
+    (
+        "--documents 9 --heads 2,0 --weight value-norm --way blocks --no-intervals",
+        {"count": 9, "context": 40},
+        {"heads": [2, 0], "weight": "value-norm", "way": "blocks"},
+        {"intervals": False},
+    ),
 ]
 
 
-@pytest.mark.parametrize(("line", "reading", "capturing", "analysis"), SAME, ids=["plain", "heads", "max-lag"])
+@pytest.mark.parametrize(("line", "reading", "capturing", "analysis"), SAME, ids=["plain", "heads", "max-lag", "ways"])
 def test_the_command_line_equals_the_python(
     typed: Run,
     model: Path,
@@ -257,7 +263,10 @@ def test_something_must_be_read() -> None:
         reading_options()
     with pytest.raises(UsageError, match=r"Both --text and --token-ids were given"):
         reading_options(text=["a"], token_ids=Path("b"))
-    with pytest.raises(UsageError, match=r"--heads is 'some'; expected mean or each"):
+    for wrong, of in (("magic", "way"), ("norm", "weight")):
+        with pytest.raises(UsageError, match=rf"--{of} is '{wrong}'; expected one of"):
+            capture_options(**{of: wrong})
+    with pytest.raises(UsageError, match=r"--heads is 'some'; expected mean or each, or numbers"):
         capture_options(heads="some")
 
 

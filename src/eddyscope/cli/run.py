@@ -182,7 +182,31 @@ def trust_options(
 
 
 def capture_options(
-    heads: Annotated[str, _option(CAPTURE, "Keep the mean over heads, or each head.", metavar="mean|each")] = "mean",
+    heads: Annotated[
+        str,
+        _option(
+            CAPTURE,
+            "Keep the mean over heads, each head, or the heads with these numbers, such as 0,3.",
+            metavar="mean|each|LIST",
+        ),
+    ] = "mean",
+    weight: Annotated[
+        str,
+        _option(
+            CAPTURE,
+            "Keep the weights, or the weights times the norm of what each token's value adds to the residual stream.",
+            metavar="attention|value-norm",
+        ),
+    ] = "attention",
+    way: Annotated[
+        str,
+        _option(
+            CAPTURE,
+            "How attention is seen: hooks under eager, an attention function around eager, or recomputed in blocks of "
+            "query rows, for long contexts.",
+            metavar="auto|hooks|function|blocks",
+        ),
+    ] = "auto",
     layers: Annotated[
         str | None,
         _option(CAPTURE, "Layers to keep, by position or name, such as 0,3,5.", metavar="LIST", show_default="all"),
@@ -203,15 +227,30 @@ def capture_options(
     ] = False,
 ) -> dict[str, Any]:
     """Arguments of :func:`eddyscope.capture`."""
-    if heads not in ("mean", "each"):
-        raise UsageError(f"--heads is '{heads}'; expected mean or each.")
+    for option, given, known in (
+        ("--weight", weight, ("attention", "value-norm")),
+        ("--way", way, ("auto", "hooks", "function", "blocks")),
+    ):
+        if given not in known:
+            raise UsageError(f"{option} is '{given}'; expected one of {', '.join(known)}.")
     return {
-        "heads": heads,
+        "heads": _heads(heads),
+        "weight": weight,
+        "way": way,
         "layers": layer_list(layers),
         "batch": batch,
         "drop_bad": drop_bad,
         "allow_failed_checks": allow_failed_checks,
     }
+
+
+def _heads(given: str) -> str | list[int]:
+    if given in ("mean", "each"):
+        return given
+    numbers = given.split(",")
+    if not all(number.strip().isdecimal() for number in numbers):
+        raise UsageError(f"--heads is '{given}'; expected mean or each, or numbers of heads such as 0,3.")
+    return [int(number) for number in numbers]
 
 
 @takes(
@@ -245,7 +284,7 @@ def run_command(
     from eddyscope.runs import OutputFolder
 
     display = Display(output.quiet)
-    _look_for(reading)
+    look_for(reading)
     with display.collecting(), OutputFolder(output.out, output.force) as folder:
         with quiet_libraries(loud=is_debug(invocation)), display.stage("loading", f"Loading {model}"):
             from eddyscope.cli.model import resolve_model
@@ -311,7 +350,7 @@ def _of(documents: Documents) -> str:
     return f"Capturing {len(documents)} documents of {documents.context} tokens"
 
 
-def _look_for(reading: Reading) -> None:
+def look_for(reading: Reading) -> None:
     """Refuse what is not there before a model is loaded."""
     from eddyscope.texts import read_texts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
@@ -92,11 +92,20 @@ def title(study: Study) -> str:
     kind_of_model = str(model.get("class") or "")
     source = f"{name} ({kind_of_model})" if name and kind_of_model else name or kind_of_model
     source = source or study.provenance.get("file", {}).get("name") or "arrays"
-    heads = "head mean" if first["heads"] == "mean" else "each head"
+    heads = _kept_heads(first) + (", value-weighted" if first.get("weight") == "value-norm" else "")
     kind = "causal" if first["causal"] else "two-sided"
     layers = f"{len(study.layers)} layers" if len(study.layers) > 1 else "1 layer"
     documents = f"{first['documents']} document{'' if first['documents'] == 1 else 's'}"
     return f"{source}: {layers}, {documents} of {first['keys']} tokens, {kind}, {heads}"
+
+
+def _kept_heads(layer: Mapping[Hashable, Any]) -> str:
+    """Which heads of a layer were kept, by its attributes."""
+    if layer["heads"] == "mean":
+        return "head mean"
+    kept = str(layer["heads"]).split(",")
+    every = layer.get("query_heads") in (None, 0, len(kept))
+    return "each head" if every else f"head{'s' if len(kept) > 1 else ''} {', '.join(kept)}"
 
 
 def short_names(layers: Sequence[str]) -> dict[str, str]:
