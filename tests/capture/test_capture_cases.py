@@ -171,18 +171,34 @@ def test_nothing_left_is_an_error(spoiled: Any, ids: NDArray[np.int64]) -> None:
 @pytest.mark.parametrize(
     ("model_class", "config_class", "shown"),
     [
-        ("BloomForCausalLM", "BloomConfig", "BloomAttention"),
         ("MambaForCausalLM", "MambaConfig", "MambaMixer"),
-        ("DebertaV2Model", "DebertaV2Config", "DisentangledSelfAttention"),
+        ("RwkvForCausalLM", "RwkvConfig", r"RwkvSelfAttention\) give shape \(1, 16, 32\)"),
+        ("LongformerModel", "LongformerConfig", "LongformerSelfAttention"),
     ],
 )
 def test_models_without_readable_attention_are_refused_by_class(
     model_class: str, config_class: str, shown: str, documents: Documents
 ) -> None:
-    sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "n_head": 4}
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "pad_token_id": 0}
     model = getattr(transformers, model_class)(getattr(transformers, config_class)(**sizes))
     with pytest.raises(CaptureError, match=rf"No attention can be read from {model_class}: .*{shown}"):
         capture(model, documents)
+
+
+def test_weights_that_are_asked_for_do_not_outlive_their_layer(documents: Documents) -> None:
+    torch.manual_seed(0)
+    config = transformers.BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=3, n_head=4)
+    model = transformers.BloomForCausalLM(config).eval()
+    kept: list[int] = []
+    model.transformer.register_forward_hook(
+        lambda module, arguments, output: kept.append(sum(a is not None for a in output.attentions or ()))
+    )
+    ensemble = capture(model, documents, checks=False)
+    assert ensemble.provenance["way"] == "forward hooks, asked for with output_attentions"
+    assert len(ensemble.layers) == 3
+    # The pass that finds the sites keeps all three; those that read documents keep none.
+    assert kept[0] == 3
+    assert set(kept[1:]) == {0}
 
 
 def test_layers_of_a_hybrid_model_without_attention_are_named(documents: Documents) -> None:

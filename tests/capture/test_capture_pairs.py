@@ -47,7 +47,9 @@ def _expected(model: Any, encoder: Ids, decoder: Ids) -> dict[str, list[NDArray[
     model.set_attn_implementation("eager")
     ids, own = torch.from_numpy(encoder), torch.from_numpy(decoder)
     with torch.inference_mode():
-        output = model(input_ids=ids, attention_mask=torch.ones_like(ids), decoder_input_ids=own, output_attentions=True)
+        output = model(
+            input_ids=ids, attention_mask=torch.ones_like(ids), decoder_input_ids=own, output_attentions=True
+        )
     kinds = ("encoder_attentions", "decoder_attentions", "cross_attentions")
     return {kind: [a.numpy() for a in output[kind]] for kind in kinds}
 
@@ -112,7 +114,7 @@ def test_a_study_of_all_parts_gives_cross_attention_no_lag(ids: Ids) -> None:
     assert summary.loc["decoder.block.0.layer.1", "status"].startswith("cross attention")
     assert np.isnan(summary.loc["decoder.block.0.layer.1", "median_lag"])
     assert np.isfinite(summary.loc["encoder.block.0.layer.0", "median_lag"])
-    assert np.isfinite(summary["participation_ratio"]).all()
+    assert np.isfinite(summary["fluctuation_level"]).all()
 
 
 def test_an_encoder_alone_is_captured_as_an_encoder(documents: Documents) -> None:

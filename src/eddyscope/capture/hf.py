@@ -8,6 +8,7 @@ them. Which modules do, and where in their output, is what the model classes the
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ from eddyscope.errors import CaptureError
 
 #: Implementations that give the same attention as eager without showing it; anything else was registered by the user.
 _FUSED = ("sdpa", "flash_attention", "flex_attention", "paged|")
+
+#: Parts of a layer that mix no tokens.
+_FEED_FORWARD = ("FF", "MLP", "Mlp", "FeedForward")
 
 #: Entries of a config that do not change what the model computes from its weights.
 _VOLATILE = ("_name_or_path", "name_or_path", "transformers_version", "torch_dtype", "dtype", "output_attentions")
@@ -43,14 +47,14 @@ class HuggingFaceSource(HookSource):
     """
 
     name = "huggingface"
-    ways = ("hooks", "function", "blocks")
+    ways: tuple[str, ...] = ("hooks", "function", "blocks")
 
     def __init__(self, model: nn.Module, wants: Wants = Wants()) -> None:
         super().__init__()
         self.model = model
         config: Any = model.config
         self.config = config
-        self.sites = tuple(find_sites(model))
+        self.sites = self.find_sites()
         if not self.sites:
             raise refusal(model)
         self.unreadable = _unreadable(model, self.sites)
@@ -67,10 +71,18 @@ class HuggingFaceSource(HookSource):
         self._reader = _shortest_reader(model, self.sites)
         self.notes = notes_on(model)
 
+    def find_sites(self) -> tuple[Site, ...]:
+        """Every module that shows attention, in the order of definition."""
+        return tuple(stated_sites(self.model))
+
+    def asked(self) -> dict[str, Any]:
+        """What the forward functions are told beside the inputs."""
+        return {}
+
     @contextmanager
     def ready(self) -> Iterator[None]:
         """Eval mode, no gradients, eager attention; a registered attention function of the user's own is kept."""
-        with evaluated(self.model), _without_asking(self.model):
+        with evaluated(self.model), without_asking(self.model):
             if self.keeps_own:
                 yield
             else:
@@ -94,7 +106,7 @@ class HuggingFaceSource(HookSource):
     def read(self, inputs: Inputs) -> None:
         """Let the model read, without its language-model head where that can be left out."""
         self.new_pass()
-        self._reader(**arguments(self._reader, self.completed(inputs)))
+        self._reader(**arguments(self._reader, self.completed(inputs)), **self.asked())
 
     def read_in_full(self) -> None:
         """Read through the whole model from now on."""
@@ -103,7 +115,7 @@ class HuggingFaceSource(HookSource):
     def outputs(self, inputs: Inputs) -> Tensor:
         """Logits, or the last hidden states of a model without a head."""
         self.new_pass()
-        output = self.model(**arguments(self.model, self.completed(inputs)))
+        output = self.model(**arguments(self.model, self.completed(inputs)), **self.asked())
         for key in ("logits", "last_hidden_state"):
             value = getattr(output, key, None)
             if isinstance(value, Tensor):
@@ -163,10 +175,13 @@ def _shortest_reader(model: nn.Module, sites: tuple[Site, ...]) -> nn.Module:
     """The part of the model that holds every attention module: usually all but the language-model head."""
     base = getattr(model, "base_model", model)
     inside = {id(module) for module in base.modules()}
-    return base if all(id(site.module) in inside for site in sites) else model
+    main = getattr(model, "main_input_name", "input_ids")
+    # The base of some vision models is a part that starts behind their embedding.
+    whole = main in inspect.signature(base.forward).parameters
+    return base if whole and all(id(site.module) in inside for site in sites) else model
 
 
-def _configs(model: nn.Module) -> list[Any]:
+def configs_of(model: nn.Module) -> list[Any]:
     """Every config in the model, each once, sub-configs too."""
     waiting: list[Any] = [
         m.config for m in model.modules() if hasattr(getattr(m, "config", None), "_attn_implementation")
@@ -183,7 +198,7 @@ def _configs(model: nn.Module) -> list[Any]:
 @contextmanager
 def _under(model: nn.Module, wanted: str) -> Iterator[None]:
     """Another attention implementation in the model and all its parts; those that they had are put back."""
-    before = [(config, config._attn_implementation_internal) for config in _configs(model)]
+    before = [(config, config._attn_implementation_internal) for config in configs_of(model)]
     try:
         if any(implementation != wanted for _, implementation in before):
             if not model._can_set_attn_implementation():  # type: ignore[operator]
@@ -197,10 +212,10 @@ def _under(model: nn.Module, wanted: str) -> Iterator[None]:
 
 
 @contextmanager
-def _without_asking(model: nn.Module) -> Iterator[None]:
+def without_asking(model: nn.Module) -> Iterator[None]:
     """No ``output_attentions`` in any config: asked for, every layer's weights would be kept until the end."""
     before = [
-        (config, config._output_attentions) for config in _configs(model) if hasattr(config, "_output_attentions")
+        (config, config._output_attentions) for config in configs_of(model) if hasattr(config, "_output_attentions")
     ]
     try:
         for config, _ in before:
@@ -211,7 +226,7 @@ def _without_asking(model: nn.Module) -> Iterator[None]:
             config._output_attentions = asked
 
 
-def find_sites(model: nn.Module) -> Iterator[Site]:
+def stated_sites(model: nn.Module) -> Iterator[Site]:
     """Every module that the model's classes name as showing attention, in the order of definition."""
     yield from _walk(model, "", _recorders(model), model)
 
@@ -235,7 +250,7 @@ def _walk(module: nn.Module, name: str, tasks: list[tuple[str, Any]], model: nn.
     for kind, recorder in tasks:
         index = _recorded_index(module, name, recorder)
         if index is not None:
-            yield _site(module, name.lstrip("."), index, kind, model)
+            yield make_site(module, name.lstrip("."), index, kind, model)
             return
 
 
@@ -251,7 +266,8 @@ def _recorded_index(module: nn.Module, name: str, recorder: Any) -> int | None:
     return int(recorder.index) if (by_class or by_name) and inside else None
 
 
-def _site(module: nn.Module, name: str, index: int, kind: str, model: nn.Module) -> Site:
+def make_site(module: nn.Module, name: str, index: int, kind: str, model: nn.Module) -> Site:
+    """A site, with what module and config say of it."""
     near = (module, *module.children())  # T5 states its own for a module one level above
     config = _text_config(getattr(module, "config", None) or model.config)
     return Site(
@@ -260,7 +276,7 @@ def _site(module: nn.Module, name: str, index: int, kind: str, model: nn.Module)
         index=index,
         kind=kind,
         causal=_stated_causality(near, config),
-        window=_stated_window(module, config),
+        window=None if kind == "cross" else _stated_window(module, config),
         heads=_stated_heads(near),
         key_value_heads=_key_value_heads(near, config),
         own_sink=any(isinstance(getattr(m, "sinks", None), Tensor) for m in near),
@@ -313,7 +329,7 @@ def _unreadable(model: nn.Module, sites: tuple[Site, ...]) -> dict[str, str]:
         held = [any(s.name.startswith(f"{stack_name}.{i}.") for s in sites) for i in range(len(stack))]
         if any(held):
             for i, layer in enumerate(stack):
-                if not held[i]:
+                if not held[i] and not type(layer).__name__.endswith(_FEED_FORWARD):
                     missing[f"{stack_name}.{i}"] = ", ".join(_mixers(layer)) or type(layer).__name__
     return missing
 

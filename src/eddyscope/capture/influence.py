@@ -48,7 +48,9 @@ def _gradients(source: HookSource, inputs: Inputs) -> dict[str, float]:
                 label = f"{name}#{int(label.partition('#')[2] or 1) + 1}"
             sizes[label] = torch.ones((), dtype=first.dtype, device=first.device, requires_grad=True)
             scaled = first * sizes[label]
-            return (scaled, *output[1:]) if isinstance(output, (tuple, list)) else scaled
+            if isinstance(output, list):  # some models join what they get to lists
+                return [scaled, *output[1:]]
+            return (scaled, *output[1:]) if isinstance(output, tuple) else scaled
 
         return hook
 
@@ -114,7 +116,8 @@ def _first_keys_changed(projection: nn.Module, groups: int) -> Iterator[None]:
     def hook(module: nn.Module, arguments: Any, output: Any) -> Any:
         changed = output.clone()
         width = output.shape[-1] // groups
-        changed[..., :width] = -changed[..., :width].flip(dims=(1,))
+        # The sign alone: some models (OLMo 2) divide all keys by their common norm, and that must stay as it was.
+        changed[..., :width] = -changed[..., :width]
         return changed
 
     handle = projection.register_forward_hook(hook)

@@ -87,12 +87,19 @@ def _expect_layers(source: Source, probe: Probe) -> None:
     if probe.seen:
         return
     if not probe.silent:
-        raise CaptureError(f"None of the {len(source.sites)} attention modules of {type(source.model).__name__} ran.")
+        kinds = ", ".join(dict.fromkeys(type(site.module).__name__ for site in source.sites))
+        raise CaptureError(
+            f"None of the {len(source.sites)} attention modules ({kinds}) of {type(source.model).__name__} ran.",
+            "Others may take their place for short documents (BigBird: set attention_type='original_full').",
+        )
     name, (site, what) = next(iter(probe.silent.items()))
     if what.startswith("maps of"):
         remedy = "Such attention is not between all positions of a document (but in windows, pooled, or to landmarks)."
     else:
-        remedy = "Set its attention implementation to 'eager' (model.set_attn_implementation('eager')) and try again."
+        remedy = (
+            "Set its attention implementation to 'eager' (model.set_attn_implementation('eager')), or load it with "
+            "attn_implementation='eager', and try again."
+        )
     raise CaptureError(
         f"No attention can be read from {type(source.model).__name__} ({source.way}): "
         f"{type(site.module).__name__} gave {what} instead of weights in layer '{name}'"

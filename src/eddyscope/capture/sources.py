@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from eddyscope.capture.hf import HuggingFaceSource
+from eddyscope.capture.asked import AskedSource, can_be_asked
+from eddyscope.capture.hf import HuggingFaceSource, stated_sites
 from eddyscope.capture.source import Source, Wants
 from eddyscope.errors import CaptureError, InputError
 
@@ -15,6 +16,14 @@ from eddyscope.errors import CaptureError, InputError
 def _is_hugging_face(model: nn.Module, wants: Wants) -> bool:
     # Also true of a user's own subclass; by what it has, so that transformers need not be imported for other models.
     return hasattr(model, "config") and hasattr(model, "_can_record_outputs")
+
+
+def _states_its_attention(model: nn.Module, wants: Wants) -> bool:
+    return _is_hugging_face(model, wants) and next(stated_sites(model), None) is not None
+
+
+def _can_be_asked(model: nn.Module, wants: Wants) -> bool:
+    return _is_hugging_face(model, wants) and can_be_asked(model)
 
 
 def _is_own_gpt(model: nn.Module, wants: Wants) -> bool:
@@ -32,7 +41,9 @@ def _make_own_gpt(model: nn.Module, wants: Wants) -> Source:
 #: Question and answer, in the order in which they are asked.
 SOURCES: tuple[tuple[Callable[[nn.Module, Wants], bool], Callable[[nn.Module, Wants], Source]], ...] = (
     (_is_own_gpt, _make_own_gpt),
-    (_is_hugging_face, HuggingFaceSource),
+    (_states_its_attention, HuggingFaceSource),
+    (_can_be_asked, AskedSource),
+    (_is_hugging_face, HuggingFaceSource),  # which refuses it by class
 )
 
 
