@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from eddyscope.ensemble import AttentionEnsemble, LayerInfo
     from eddyscope.fieldplace import open_fields
     from eddyscope.lagfield import LagField, LagGeometry
+    from eddyscope.statistics import AttentionStatistics
+    from eddyscope.statstore import open_statistics
     from eddyscope.store import open_study
     from eddyscope.study.analyze import analyze
     from eddyscope.study.coherence import coherence
@@ -26,6 +28,7 @@ __version__ = "0.1.0"
 # Imported on first use, so that the command line answers --help at once, and nothing here needs torch.
 _LAZY = {
     "AttentionEnsemble": "eddyscope.ensemble",
+    "AttentionStatistics": "eddyscope.statistics",
     "Documents": "eddyscope.documents",
     "LagField": "eddyscope.lagfield",
     "LagGeometry": "eddyscope.lagfield",
@@ -34,6 +37,7 @@ _LAZY = {
     "analyze": "eddyscope.study.analyze",
     "coherence": "eddyscope.study.coherence",
     "open_fields": "eddyscope.fieldplace",
+    "open_statistics": "eddyscope.statstore",
     "open_study": "eddyscope.store",
     "read_documents": "eddyscope.documents",
     "reconstruct": "eddyscope.study.reconstruct",
@@ -41,6 +45,7 @@ _LAZY = {
 
 __all__ = [
     "AttentionEnsemble",
+    "AttentionStatistics",
     "Documents",
     "EddyscopeError",
     "EddyscopeWarning",
@@ -55,6 +60,7 @@ __all__ = [
     "load_model",
     "models",
     "open_fields",
+    "open_statistics",
     "open_study",
     "read_documents",
     "reconstruct",

@@ -27,6 +27,8 @@ _MEANING = {
     "edge-dependent": "the wavelength depends on what is assumed beyond the longest lag",
     "edge-affected": "the scale is too long for this context",
     "above Nyquist": "the scale is too short for whole tokens",
+    "fields not kept": "only statistics were kept, from which beta, H* and PR cannot be had; those along the lag are "
+    "in the study",
     "no fluctuation": "every document gives the same attention, so there is nothing to measure",
     "decay not a power law": "read beta with care",
     "decay: too few modes": "no beta from so few documents",

@@ -162,12 +162,12 @@ def plot_map(values: FloatArray, axes: Axes, norm: Normalize, colours: str) -> A
 def plot_coherence(view: View, axes: Axes) -> AxesImage | None:
     """Coherence of one layer or head; None where there is none, which the panel then says."""
     scale = float(view.data["coherence_scale"].values[0])
-    if "packed_coherence" not in view.data or not np.isfinite(scale):
-        say(axes, "not computed: needs square\nattention with all lags")
+    if view.no_modes:
+        say(axes, view.no_modes)
         axes.set(xticks=[], yticks=[])
         return None
-    if not view.fluctuates:
-        say(axes, NO_FLUCTUATION)
+    if "packed_coherence" not in view.data or not np.isfinite(scale):
+        say(axes, "not computed: needs square\nattention with all lags")
         axes.set(xticks=[], yticks=[])
         return None
     gamma = view.expand(view.data["packed_coherence"].values)
@@ -211,7 +211,7 @@ def plot_mode(view: View, axes: Axes, prefix: str = "", norm: Normalize | None =
     """
     mode = first_mode(view, prefix)
     if mode is None:
-        say(axes, NO_FLUCTUATION)
+        say(axes, view.no_modes or NO_FLUCTUATION)
         axes.set(xticks=[], yticks=[])
         return None
     image = plot_map(mode, axes, norm or root_norm([mode]), DIVERGING)
@@ -225,7 +225,7 @@ def plot_mode(view: View, axes: Axes, prefix: str = "", norm: Normalize | None =
 
 def first_mode(view: View, prefix: str) -> FloatArray | None:
     """The first mode as a (query, key) map; None where there is none."""
-    if not view.fluctuates:
+    if view.no_modes:
         return None
     data = view.data[f"packed_{prefix}modes"].isel(mode=0)
     values = (data.isel(band=0) if "band" in data.dims else data).values

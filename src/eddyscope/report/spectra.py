@@ -15,7 +15,7 @@ from eddyscope.kernels.decay import FIT_RANKS
 from eddyscope.report.layout import Room, name_panels, page, say
 from eddyscope.report.nulls import NULL_STYLES, members, null_handle, null_kinds
 from eddyscope.report.style import INK, VERMILION, band_colours, fix_ticks, house_style, plain
-from eddyscope.report.views import MOST_PANELS, NO_FLUCTUATION, View, views
+from eddyscope.report.views import MOST_PANELS, View, views
 from eddyscope.study.study import Study
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -72,11 +72,11 @@ def draw_eigenvalue_spectra(
             *(null_handle(kind) for kind in kinds),
         ]
     )
-    least, largest = _limits(chosen.shown)
+    least, largest = spectrum_limits(chosen.shown)
     name_panels(laid, chosen.shown, [view.first_band for view in chosen.shown])
     for (axes,), view in zip(laid.cells, chosen.shown, strict=True):
         plot_eigenvalue_spectra(view, axes, colours)
-        _log_log(axes, laid.height, documents, least, largest)
+        log_log(axes, laid.height, documents, least, largest)
     laid.outer_labels()
     laid.label_axes("rank", "eigenvalue (energy of the mode)")
     return laid.figure
@@ -91,8 +91,8 @@ def plot_eigenvalue_spectra(view: View, axes: Axes, colours: Sequence[Any] | Non
         ``field_eigenvalues``, then ``eigenvalues`` of each band, down to the last that is positive; none where
         nothing fluctuates. The fits are drawn on top, and null models in grey below.
     """
-    if not view.fluctuates:
-        say(axes, NO_FLUCTUATION)
+    if view.no_modes:
+        say(axes, view.no_modes)
         return []
     data = view.data
     colours = colours or band_colours(len(view.bands))
@@ -149,19 +149,19 @@ def _fit_text(data: Any, prefix: str) -> str:
     return f"β {plain(beta)}  T {plain(float(data[f'{prefix}t_spec_published']))}{star}"
 
 
-def _limits(shown: Sequence[View]) -> tuple[float, float]:
+def spectrum_limits(shown: Sequence[View]) -> tuple[float, float]:
     """Smallest and largest eigenvalue to draw."""
     names = ("field_eigenvalues", "eigenvalues")
-    values = [view.data[name].values.ravel() for view in shown if view.fluctuates for name in names]
+    values = [view.data[name].values.ravel() for view in shown if not view.no_modes for name in names]
     for kind in null_kinds(shown):
-        values += [members(view.data["null_eigenvalues"], kind).values.ravel() for view in shown if view.fluctuates]
+        values += [members(view.data["null_eigenvalues"], kind).values.ravel() for view in shown if not view.no_modes]
     found = np.concatenate(values) if values else np.array([1.0])
     found = found[found > 0]
     largest = float(found.max())
     return max(float(found.min()), largest * 10.0**-_DECADES), largest
 
 
-def _log_log(axes: Axes, height: float, documents: int, least: float, largest: float) -> None:
+def log_log(axes: Axes, height: float, documents: int, least: float, largest: float) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     ranks = max(2, documents - 1)

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from eddyscope.errors import InputError
+from eddyscope.study.measures import NOT_KEPT
 from eddyscope.study.rows import CROSS
 from eddyscope.study.study import Study, layer_geometry
 
@@ -66,6 +67,13 @@ class View:
         """False where all documents have the same attention, so that there is nothing to decompose."""
         level = float(self.data["fluctuation_level"])
         return str(self.data["field_stable_rank_status"].values) != NO_FLUCTUATION and not level < _ROUNDING
+
+    @property
+    def no_modes(self) -> str:
+        """Why there are no modes; empty where there are some."""
+        if str(self.data["field_stable_rank_status"].values) == NOT_KEPT:
+            return NOT_KEPT
+        return "" if self.fluctuates else NO_FLUCTUATION
 
     @property
     def missing(self) -> str:

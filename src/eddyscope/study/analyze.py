@@ -17,15 +17,18 @@ import xarray as xr
 
 from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.errors import EddyscopeWarning, InputError
+from eddyscope.lagfield import LagField
 from eddyscope.schema import FORMAT_VERSION
-from eddyscope.study.layer import analyze_field
+from eddyscope.statistics import AttentionStatistics
+from eddyscope.study.heads import with_heads
+from eddyscope.study.layer import analyze_field, analyze_statistics
 from eddyscope.study.options import Options, make_options, refuse_overridden
 from eddyscope.study.sample import Sample, sample_of
 from eddyscope.study.study import Study
 
 
 def analyze(
-    ensemble: AttentionEnsemble,
+    ensemble: AttentionEnsemble | AttentionStatistics,
     preset: str | None = None,
     scales: Sequence[float] | None = None,
     omega0: float = 6.0,
@@ -48,7 +51,9 @@ def analyze(
 
     Parameters
     ----------
-    ensemble : AttentionEnsemble
+    ensemble : AttentionEnsemble or AttentionStatistics
+        Of statistics everything along the lag is computed as of fields; what needs fields (POD of the field and of
+        bands, coherence) is NaN, with the status ``fields not kept``.
     preset : {"published"}, optional
         The published script's conventions. It fixes omega0, select, window, edges, sinks, min_query and max_lag;
         another value given beside it is an error.
@@ -97,14 +102,14 @@ def analyze(
     UsageError
         Where an option is not one of those allowed.
     InputError
-        Where the fields are too short, or an option needs lags that were not kept.
+        Where the fields are too short, an option needs lags that were not kept, or statistics cannot answer it.
     """
     given = {
         "preset": preset, "scales": scales, "omega0": omega0, "dominant": dominant, "select": select,
         "window": window, "modes": modes, "edges": edges, "sink": sink, "sink_pod": sink_pod, "min_query": min_query,
         "max_lag": max_lag, "lags": lags, "tolerances": tolerances, "intervals": intervals, "seed": seed,
     }  # fmt: skip
-    if not isinstance(ensemble, AttentionEnsemble):
+    if not isinstance(ensemble, AttentionEnsemble | AttentionStatistics):
         raise InputError(
             f"The attention is {type(ensemble).__name__}, expected an AttentionEnsemble.",
             "Make one with AttentionEnsemble.from_arrays(A, causal=True), or capture(model, documents).",
@@ -113,12 +118,13 @@ def analyze(
     options = make_options(**given)
     if ensemble.provenance.get("unnormalised"):
         options = replace(options, sink="keep", sink_pod="keep")
-    if options.lags == "ahead" and any(f.causal for f in ensemble.fields.values()):
-        warnings.warn(
-            EddyscopeWarning("lags='ahead' reads the masked half of causal attention.", "masked-half"), stacklevel=2
-        )
     started = time.perf_counter()
-    sample = sample_of(ensemble, options.intervals)
+    if isinstance(ensemble, AttentionStatistics):
+        ensemble.expect_answers(options)
+        sample = ensemble.sample(options.intervals)
+    else:
+        _warn_of_masked_half(ensemble, options)
+        sample = sample_of(ensemble, options.intervals)
     nodes: dict[str, xr.Dataset] = {}
     for done, name in enumerate(ensemble.layers):
         if progress is not None:
@@ -130,12 +136,19 @@ def analyze(
     root = xr.Dataset(attrs={"format_version": FORMAT_VERSION})
     tree = xr.DataTree.from_dict({"/": root, **{f"/{name}": data for name, data in nodes.items()}})
     provenance = {
-        **ensemble.provenance,
+        **{name: value for name, value in ensemble.provenance.items() if name != "heads"},  # now in the layers
         "analysis": options.as_dict(),
         "seconds_analysis": round(time.perf_counter() - started, 3),
         "versions": {**ensemble.provenance.get("versions", {}), **package_versions()},
     }
     return Study(tree, provenance, ensemble.documents)
+
+
+def _warn_of_masked_half(ensemble: AttentionEnsemble, options: Options) -> None:
+    if options.lags == "ahead" and any(f.causal for f in ensemble.fields.values()):
+        warnings.warn(
+            EddyscopeWarning("lags='ahead' reads the masked half of causal attention.", "masked-half"), stacklevel=3
+        )
 
 
 def _warn_of_sinks(nodes: dict[str, xr.Dataset]) -> None:
@@ -163,10 +176,18 @@ def _warn_of_sinks(nodes: dict[str, xr.Dataset]) -> None:
     )
 
 
-def _layer(ensemble: AttentionEnsemble, name: str, options: Options, sample: Sample) -> xr.Dataset:
-    field, info = ensemble.fields[name], ensemble.info[name]
-    heads = [analyze_field(field.select_head(label), options, sample, info.kind) for label in field.heads]
-    data = heads[0] if field.heads == ("mean",) else _along_heads(heads, field.heads)
+def _layer(
+    ensemble: AttentionEnsemble | AttentionStatistics, name: str, options: Options, sample: Sample
+) -> xr.Dataset:
+    info = ensemble.info[name]
+    field: LagField | None = None
+    if isinstance(ensemble, AttentionStatistics):
+        found = {label: analyze_statistics(own, options, sample) for label, own in ensemble.layers_of[name].items()}
+    else:
+        field = ensemble.fields[name]
+        found = {label: analyze_field(field.select_head(label), options, sample, info.kind) for label in field.heads}
+    heads, labels = list(found.values()), tuple(found)
+    data = heads[0] if labels == ("mean",) else _along_heads(heads, labels)
     data.attrs.update(
         layer=name,
         layer_index=info.index,
@@ -174,11 +195,13 @@ def _layer(ensemble: AttentionEnsemble, name: str, options: Options, sample: Sam
         attention_class=info.attention_class,
         query_heads=info.query_heads,
         key_value_heads=info.key_value_heads,
-        heads=",".join(field.heads),
+        heads=",".join(labels),
     )
     if info.window is not None:
         data.attrs["sliding_window"] = info.window
-    return data
+    if ensemble.provenance.get("weight", "attention") != "attention":
+        data.attrs["weight"] = ensemble.provenance["weight"]
+    return with_heads(data, ensemble.provenance.get("heads", {}).get(name), field)
 
 
 def _along_heads(heads: list[xr.Dataset], labels: Iterable[str]) -> xr.Dataset:

@@ -117,6 +117,14 @@ class HeadStatistics:
         return 0
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the statistics; the number of documents has no part in it, beyond that of their groups."""
+        arrays = [self.field.means, self.field.energy, self.masses.means, self.sums.mass]
+        for part in self.parts.values():
+            arrays += [] if part.moments is None else [part.moments.means, part.moments.products]
+        return sum(array.nbytes for array in arrays)
+
+    @property
     def incomplete(self) -> tuple[str, ...]:
         """Treatments of sinks whose lag statistics have to be taken again."""
         return tuple(sink for sink, part in self.parts.items() if part.moments is None)
@@ -165,11 +173,7 @@ def _described(head: HeadStatistics) -> str:
 
 
 def head_statistics(
-    field: LagField,
-    groups: IntArray,
-    sinks: Sequence[str],
-    kind: str = "self",
-    among: Mapping[str, IntArray] | None = None,
+    field: LagField, groups: IntArray, sinks: Sequence[str], kind: str = "self", so_far: HeadStatistics | None = None
 ) -> HeadStatistics:
     """Statistics of the field of one head.
 
@@ -183,13 +187,15 @@ def head_statistics(
         Treatments of sinks for which lag statistics are taken.
     kind : {"self", "cross"}
         Cross attention has no lags.
-    among : mapping of str to int array, optional
-        By treatment of sinks the only queries that count, where documents that are not here leave out others.
+    so_far : HeadStatistics, optional
+        What these are to be merged with: only the queries that it has count, and what has to be taken again anyway is
+        not taken.
     """
     parts = {}
     for sink in sinks:
-        rows = no_rows(field) if kind == "cross" else lag_rows(field, sink, among=(among or {}).get(sink))
-        parts[sink] = LagPart(rows.axis, lag_moments(rows.values, groups))
+        before = None if so_far is None else so_far.parts[sink]
+        lost = before is not None and before.moments is None
+        parts[sink] = lag_part(field, groups, sink, kind, None if before is None else before.axis.queries, lost)
     assert field.first_key is not None and field.row_sum is not None
     entropy = entropy_by_query(field.values[:, 0], field.geometry)
     masses = np.stack([field.first_key[:, 0], field.row_sum[:, 0], entropy], axis=1)
@@ -202,6 +208,18 @@ def head_statistics(
         float(field.row_sum.max()),
         float(field.first_key.min()),
     )
+
+
+def lag_part(
+    field: LagField, groups: IntArray, sink: str, kind: str, among: IntArray | None, lost: bool = False
+) -> LagPart:
+    """Lag statistics of the field of one head under one treatment of sinks.
+
+    ``among``: the only queries that count, where documents that are not here leave out others. ``lost``: without the
+    moments.
+    """
+    rows = no_rows(field) if kind == "cross" else lag_rows(field, sink, among=among)
+    return LagPart(rows.axis, None if lost else lag_moments(rows.values, groups))
 
 
 def entropy_by_query(values: FloatArray, geometry: LagGeometry) -> FloatArray:

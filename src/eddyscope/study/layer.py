@@ -16,10 +16,10 @@ from eddyscope.study.headstats import FieldSource, HeadStatistics, LagPart, LagS
 from eddyscope.study.laganalysis import LagAnalysis, allowed_lags, analyze_lags, query_start, rank_count
 from eddyscope.study.lagpart import Variables
 from eddyscope.study.layertrust import Decomposed, lag_trust, no_pod_trust, pod_trust
+from eddyscope.study.measures import NOT_KEPT
 from eddyscope.study.modes import pod_of_windows
 from eddyscope.study.options import Options
 from eddyscope.study.podpart import (
-    NOT_KEPT,
     coherence_variables,
     early_share,
     field_variables,

@@ -137,11 +137,13 @@ def no_pod_trust(options: Options, groups: int, bands: int, status: str, variabl
     nothing = no_trust(groups, options.tolerances, ranks, status)
     made = trust_variables("field_", [nothing], (), statuses, options.modes, ranks)
     made |= trust_variables("", [nothing] * bands, ("band",), statuses, options.modes, ranks)
+    for prefix in ("field_", ""):  # what nobody could look at is unknown, not zero
+        for name in ("resolved_variances", "resolved_overlap", "mode_overlap", "mode_separated"):
+            dims, values = made[f"{prefix}{name}"]
+            made[f"{prefix}{name}"] = (dims, np.full_like(values, np.nan))
     for prefix, shape in (("field_", {}), ("", {"band": bands})):
         undefined = np.full((*shape.values(), options.modes), np.nan)
         made[f"{prefix}coefficient_kurtosis"] = ((*shape, "mode"), undefined)
-        for name in ("mode_overlap", "mode_separated"):
-            made[f"{prefix}{name}"] = ((*shape, "mode"), undefined)
     return made
 
 

@@ -18,6 +18,8 @@ from eddyscope.kernels.rank import (
 from eddyscope.lagfield import FloatArray
 
 NO_FLUCTUATION = "no fluctuation"
+#: Status of what only fields can tell, where statistics alone were kept.
+NOT_KEPT = "fields not kept"
 
 #: Measures with one value a spectrum, in the order in which tables show them.
 SCALAR_MEASURES = (

@@ -11,7 +11,7 @@ from eddyscope.study.bands import Band
 from eddyscope.study.coherence import field_coherence, field_pair_statistics
 from eddyscope.study.laganalysis import padded
 from eddyscope.study.lagpart import Variables, measure_variables
-from eddyscope.study.measures import measure
+from eddyscope.study.measures import NOT_KEPT, measure
 from eddyscope.study.modes import Pod
 from eddyscope.study.options import Options
 from eddyscope.study.published import EIGENVALUE_FLOOR
@@ -20,8 +20,6 @@ from eddyscope.study.spectra import Spectra
 
 #: Grams are kept in a study up to this many documents.
 KEPT_GRAM = 4000
-#: Status of what only fields can tell, where statistics alone were kept.
-NOT_KEPT = "fields not kept"
 
 
 def pod_variables(pods: list[Pod], options: Options, sample: Sample, ranks: int) -> Variables:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from eddyscope.study.measures import NOT_KEPT
 from eddyscope.study.trustsummary import trust_columns
 
 
@@ -110,7 +111,9 @@ def layer_status(data: xr.Dataset) -> str:
         ("field_participation_ratio", "participation ratio"),
     ):
         status = str(data[f"{measure}_status"].values)
-        if status != "ok":
+        if status == NOT_KEPT:
+            noted += [NOT_KEPT] if NOT_KEPT not in noted else []
+        elif status != "ok":
             noted.append(f"{text} {status}" if status != "too few modes" else f"{text}: too few modes")
     ranks = [str(s) for s in data["field_effective_rank_status"].values]
     if "unresolved" in ranks:

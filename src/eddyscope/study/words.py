@@ -7,6 +7,7 @@ import math
 import numpy as np
 import xarray as xr
 
+from eddyscope.study.measures import NO_FLUCTUATION, NOT_KEPT
 from eddyscope.study.nulltable import NULL_MEASURES
 from eddyscope.study.summary import peak_octave
 from eddyscope.study.trustsummary import convergence
@@ -43,13 +44,16 @@ def conclusions(data: xr.Dataset) -> list[str]:
     list of str
         Without intervals there is one sentence, which says so.
     """
-    if str(data["field_stable_rank_status"].values) == "no fluctuation":
+    status = str(data["field_stable_rank_status"].values)
+    along = str(data["lag_stable_rank_status"].values)
+    if NO_FLUCTUATION in (status, along if status == NOT_KEPT else status):
         if data.attrs.get("documents") == 1:
             return ["There is one document, and nothing to compare it with."]
         return ["Every document gives the same attention: nothing to measure."]
     if "measure_convergence" not in data:
         return ["No intervals: they were left out, or there are fewer than 8 groups of documents."]
-    said = [_distance(data), _decay(data), _dimension(data), _rank(data), _sink(data), *_nulls(data)]
+    modes = [_not_kept(data)] if status == NOT_KEPT else [_decay(data), _dimension(data), _rank(data)]
+    said = [_distance(data), *modes, _sink(data), *_nulls(data)]
     return [sentence for sentence in said if sentence]
 
 
@@ -65,6 +69,13 @@ def _distance(data: xr.Dataset) -> str:
             f"Distances: {half}; which octave is densest changes with the documents ({selected:.0%} agree on {octave})."
         )
     return f"Distances: densest at {octave} tokens; {half}."
+
+
+def _not_kept(data: xr.Dataset) -> str:
+    text = f"Patterns of the field: {NOT_KEPT}"
+    if str(data["lag_participation_ratio_status"].values) != "ok":
+        return f"{text}."
+    return f"{text}; along the lag the effective dimension is {_interval(data, 'lag_participation_ratio')}."
 
 
 def _decay(data: xr.Dataset) -> str:
