@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -138,12 +140,19 @@ def look_ahead(model: GPT, windows: Tensor, position: int) -> float:
 
 def causal_statistics_loss(model: GPT, windows: Tensor) -> float:
     """Return the loss of a model when its gates normalise over positions up to the key (evaluation only)."""
+    with causal_statistics(model):
+        return evaluate(model, windows)
+
+
+@contextmanager
+def causal_statistics(model: GPT) -> Iterator[None]:
+    """Let the gates of a model normalise over positions up to the key, for the time of a block."""
     gates = [attention.gate for attention in model.attentions() if attention.gate is not None]
     before = [gate.causal for gate in gates]
     try:
         for gate in gates:
             gate.causal = True
-        return evaluate(model, windows)
+        yield
     finally:
         for gate, value in zip(gates, before, strict=True):
             gate.causal = value

@@ -1,0 +1,78 @@
+"""A comparison on disk: tables, figures, and how it came about; whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from eddyscope.comparison.compare import Comparison
+from eddyscope.places import writing
+from eddyscope.runs import FIGURES, RUN, OutputFolder
+from eddyscope.schema import FORMAT_VERSION
+
+#: Names of the figures, in reading order.
+DRAWN = ("comparison", "octaves")
+
+
+def write_comparison(
+    comparison: Comparison,
+    out: str | Path,
+    *,
+    force: bool = False,
+    figures: bool = True,
+    formats: Sequence[str] = ("png", "pdf"),
+    command: Sequence[str] = (),
+) -> Path:
+    """Write the tables as CSV, the figures, and ``run.json``.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    out : str or Path
+        Folder, missing or empty; with ``force`` it may hold the results of an earlier run.
+    force, figures : bool
+    formats : sequence of {"png", "pdf", "svg"}
+    command : sequence of str
+        The command line, for the record.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    StoreError
+        Where something stands in the way or the place cannot be written.
+    """
+    with OutputFolder(out, force) as folder, writing(folder.path):
+        for name, table in comparison.tables().items():
+            table.to_csv(folder.stage / f"{name}.csv", index=False)
+        if figures:
+            _draw(comparison, folder.stage / FIGURES, formats)
+        files = [p.relative_to(folder.stage).as_posix() for p in sorted(folder.stage.rglob("*")) if p.is_file()]
+        record = {
+            "format_version": FORMAT_VERSION,
+            "command": list(command),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "labels": list(comparison.labels),
+            "steps": None if comparison.steps is None else list(comparison.steps),
+            "notes": list(comparison.notes),
+            "files": [*files, RUN],
+        }
+        (folder.stage / RUN).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        folder.publish()
+    return Path(out)
+
+
+def _draw(comparison: Comparison, place: Path, formats: Sequence[str]) -> None:
+    from eddyscope.report.comparisons import draw_comparison, draw_octave_differences
+    from eddyscope.report.figures import save_figure
+
+    place.mkdir()
+    for name, draw in zip(DRAWN, (draw_comparison, draw_octave_differences), strict=True):
+        figure = draw(comparison)
+        for kind in formats:
+            save_figure(figure, place / f"{name}.{kind}")

@@ -1,0 +1,1 @@
+"""The published study, repeated and judged claim by claim: :func:`eddyscope.reproduce`."""
