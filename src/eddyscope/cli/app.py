@@ -11,9 +11,11 @@ from typer.core import TyperGroup
 from eddyscope import __version__
 from eddyscope.cli.analyze import analyze_command
 from eddyscope.cli.check import check_command
+from eddyscope.cli.compare import compare_command
 from eddyscope.cli.demo import demo_command
 from eddyscope.cli.guard import guarded
 from eddyscope.cli.info import info_command
+from eddyscope.cli.reproduce import reproduce_command
 from eddyscope.cli.run import run_command
 from eddyscope.cli.sample import sample_command
 from eddyscope.cli.show import show_command
@@ -23,6 +25,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run_command,
     "analyze": analyze_command,
     "show": show_command,
+    "compare": compare_command,
+    "reproduce": reproduce_command,
     "check": check_command,
     "demo": demo_command,
     "train": train_command,
