@@ -11,10 +11,12 @@ from eddyscope.errors import EddyscopeError, EddyscopeWarning
 
 if TYPE_CHECKING:
     from eddyscope import models
+    from eddyscope.comparison.compare import Comparison, compare
     from eddyscope.documents import Documents, read_documents
     from eddyscope.ensemble import AttentionEnsemble, LayerInfo
     from eddyscope.fieldplace import open_fields
     from eddyscope.lagfield import LagField, LagGeometry
+    from eddyscope.reproduction.run import reproduce
     from eddyscope.statistics import AttentionStatistics
     from eddyscope.statstore import open_statistics
     from eddyscope.store import open_study
@@ -29,6 +31,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "AttentionEnsemble": "eddyscope.ensemble",
     "AttentionStatistics": "eddyscope.statistics",
+    "Comparison": "eddyscope.comparison.compare",
     "Documents": "eddyscope.documents",
     "LagField": "eddyscope.lagfield",
     "LagGeometry": "eddyscope.lagfield",
@@ -36,16 +39,19 @@ _LAZY = {
     "Study": "eddyscope.study.study",
     "analyze": "eddyscope.study.analyze",
     "coherence": "eddyscope.study.coherence",
+    "compare": "eddyscope.comparison.compare",
     "open_fields": "eddyscope.fieldplace",
     "open_statistics": "eddyscope.statstore",
     "open_study": "eddyscope.store",
     "read_documents": "eddyscope.documents",
     "reconstruct": "eddyscope.study.reconstruct",
+    "reproduce": "eddyscope.reproduction.run",
 }
 
 __all__ = [
     "AttentionEnsemble",
     "AttentionStatistics",
+    "Comparison",
     "Documents",
     "EddyscopeError",
     "EddyscopeWarning",
@@ -57,6 +63,7 @@ __all__ = [
     "capture",
     "capture_fields",
     "coherence",
+    "compare",
     "load_model",
     "models",
     "open_fields",
@@ -64,6 +71,7 @@ __all__ = [
     "open_study",
     "read_documents",
     "reconstruct",
+    "reproduce",
 ]
 
 
