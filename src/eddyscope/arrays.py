@@ -150,8 +150,14 @@ def _read_zarr(path: Path) -> dict[str, Array]:
     """All arrays of a Zarr group, or the one array."""
     import zarr
 
+    from eddyscope.fieldplace import is_fields
     from eddyscope.store import CONTENT, STUDY
 
+    if is_fields(path):
+        raise InputError(
+            f"'{path}' holds captured fields, not arrays.",
+            "Take them with eddyscope.open_fields(path).ensemble(), or analyse them with: eddyscope analyze PATH",
+        )
     if (path / STUDY).exists():
         raise _study(path)
     if not any((path / name).is_file() for name in ("zarr.json", ".zarray", ".zgroup")):

@@ -19,6 +19,7 @@ from pathlib import Path
 import xarray as xr
 
 from eddyscope.errors import StoreError
+from eddyscope.fieldplace import is_fields
 from eddyscope.manifest import FolderReader, FolderWriter, Kind, as_json, group_names, reading
 from eddyscope.places import folder_beside, replace_folder, writing
 from eddyscope.study.study import Study
@@ -137,6 +138,10 @@ def _find(path: Path) -> Path:
             return place
     if not path.exists():
         raise StoreError(f"There is no study at '{path}': nothing is there.")
+    if is_fields(path):
+        raise StoreError(
+            f"'{path}' holds captured fields, not a study.", f"Make one with: eddyscope analyze {path} --out DIR"
+        )
     if (path / STUDY).exists() or path.suffix == ".zarr":
         raise StoreError(f"'{path}' is damaged, or not a study: zarr.json cannot be read.", _STUDIES.remedy)
     raise StoreError(f"There is no study at '{path}'.", f"Give a folder that holds {STUDY}, or a study saved as Zarr.")

@@ -7,7 +7,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -191,12 +191,14 @@ def _write_shards(session: Session, store: FieldStore, progress: Progress | None
 
             fields, kept = session.fields(index, report)
             record = {
-                "checks": session.verdict.records()[before:],
+                "checks": [asdict(check) for check in session.verdict.checks[before:]],
                 "seconds": round(time.perf_counter() - started, 3),
                 "device": session.device,
                 "threads": torch.get_num_threads(),
             }
             store.write_shard(number, fields, kept, record)
+            # Those that passed are in the record; a capture of many shards would carry them all to its end.
+            session.verdict.checks[before:] = [c for c in session.verdict.checks[before:] if not c.passed]
             done += len(index)
     finally:
         session.options = given

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from eddyscope.cli.shared import Output, analysis_options, layer_list, output_options, takes
+from eddyscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from eddyscope.ensemble import AttentionEnsemble
 
 ARRAYS = "Arrays"
 
@@ -19,8 +23,9 @@ def analyze_command(
         Path,
         typer.Argument(
             metavar="ARRAYS",
-            help="Attention after the softmax: .npy, .npz, .safetensors or Zarr. One array (documents, layers, L, L) "
-            "or (documents, layers, heads, L, L), or one per layer (documents, L, L) or (documents, heads, L, L).",
+            help="What eddyscope capture wrote (fields.zarr), or attention after the softmax: .npy, .npz, .safetensors "
+            "or Zarr, one array (documents, layers, L, L) or (documents, layers, heads, L, L), or one per layer "
+            "(documents, L, L) or (documents, heads, L, L).",
         ),
     ],
     two_sided: Annotated[
@@ -48,28 +53,25 @@ def analyze_command(
 ) -> None:
     """Analyse attention that is on disk already; no model and no torch are needed.
 
-    Writes the same folder as eddyscope run.
+    Writes the same folder as eddyscope run. Of fields that eddyscope capture wrote, a layer is in memory at a time.
 
     Example: eddyscope analyze attention.npz --out study
+
+    Example: eddyscope analyze fields.zarr --out study
     """
-    from eddyscope.arrays import identify, read_arrays
     from eddyscope.cli.progress import Display, layer_progress
     from eddyscope.cli.results import print_results, write_results
-    from eddyscope.ensemble import AttentionEnsemble
+    from eddyscope.fieldplace import is_fields
     from eddyscope.runs import OutputFolder
     from eddyscope.study.analyze import analyze
 
     display = Display(output.quiet)
     with display.collecting(), OutputFolder(output.out, output.force) as folder:
         with display.stage("reading", f"Reading {arrays}"):
-            ensemble = AttentionEnsemble.from_arrays(
-                read_arrays(arrays),
-                causal=not two_sided,
-                max_lag=analysis["max_lag"],
-                unnormalised=unnormalised,
-                drop_bad=drop_bad,
-                provenance={"file": identify(arrays)},
-            )
+            if is_fields(arrays):
+                ensemble = _stored(arrays, two_sided, unnormalised, drop_bad)
+            else:
+                ensemble = _from_arrays(arrays, two_sided, unnormalised, drop_bad, analysis["max_lag"])
             chosen = layer_list(layers)
             if chosen is not None:
                 ensemble = ensemble.select_layers(chosen)
@@ -77,3 +79,30 @@ def analyze_command(
             study = analyze(ensemble, **analysis, progress=layer_progress(advance))
         study = write_results(folder, study, output, display, invocation)
     print_results(study, output)
+
+
+def _stored(path: Path, two_sided: bool, unnormalised: bool, drop_bad: bool) -> AttentionEnsemble:
+    """Fields that were captured, which know what the options say of arrays."""
+    from eddyscope.fieldplace import open_fields
+
+    given = {"--two-sided": two_sided, "--unnormalised": unnormalised, "--drop-bad": drop_bad}
+    wrong = [name for name, value in given.items() if value]
+    if wrong:
+        raise UsageError(f"{wrong[0]} does not apply to fields that were captured, which say so themselves.")
+    return open_fields(path).ensemble()
+
+
+def _from_arrays(
+    path: Path, two_sided: bool, unnormalised: bool, drop_bad: bool, max_lag: int | None
+) -> AttentionEnsemble:
+    from eddyscope.arrays import identify, read_arrays
+    from eddyscope.ensemble import AttentionEnsemble
+
+    return AttentionEnsemble.from_arrays(
+        read_arrays(path),
+        causal=not two_sided,
+        max_lag=max_lag,
+        unnormalised=unnormalised,
+        drop_bad=drop_bad,
+        provenance={"file": identify(path)},
+    )

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from eddyscope import __version__
 from eddyscope.cli.analyze import analyze_command
+from eddyscope.cli.capture import capture_command
 from eddyscope.cli.check import check_command
 from eddyscope.cli.compare import compare_command
 from eddyscope.cli.demo import demo_command
@@ -23,6 +24,7 @@ from eddyscope.cli.train import train_command
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run_command,
+    "capture": capture_command,
     "analyze": analyze_command,
     "show": show_command,
     "compare": compare_command,

@@ -33,6 +33,7 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 #: What is left of a command that was ended, where it is something.
 _KEPT = {
     "train_command": "go on from the last checkpoint with --resume",
+    "capture_command": "shards that were whole by then are kept: go on with --resume",
     "demo_command": "studies that were whole by then are kept",
 }
 

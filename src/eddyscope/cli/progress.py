@@ -60,6 +60,11 @@ class Display:
         if not self.quiet and self.console.is_terminal:
             self.console.print(f"{text} ({taken:.1f} s)")
 
+    def say(self, text: str) -> None:
+        """Print a line, unless quiet."""
+        if not self.quiet:
+            self.console.print(text)
+
     @contextmanager
     def collecting(self) -> Iterator[None]:
         """Show warnings in one line each, and keep them."""
