@@ -57,7 +57,9 @@ class AskedSource(HuggingFaceSource):
         self._asking = False
         super().__init__(model, wants)
         self.way = "forward hooks, asked for with output_attentions"
-        self.unreadable |= self.found.others
+        exact = self.found.others
+        self.unreadable = {n: t for n, t in self.unreadable.items() if not any(o.startswith(f"{n}.") for o in exact)}
+        self.unreadable |= exact
         if not can_be_asked(self._reader):
             self._reader = model
 

@@ -84,7 +84,8 @@ class Induction:
 
 def repeated_tokens(model: nn.Module, vocabulary: int, context: int | None) -> Inputs | None:
     """Random tokens that repeat themselves once, shape (sequence, token); None where the context is too short."""
-    length = min(REPEATED, (context or 2 * REPEATED) // 2)
+    # Two less than the context, as some configs count two positions that are no token's (RoBERTa, ProphetNet).
+    length = min(REPEATED, REPEATED if context is None else (context - 2) // 2)
     if length < 4:
         return None
     ids = random_ids(model, vocabulary, (SEQUENCES, length))

@@ -136,8 +136,7 @@ class HuggingFaceSource(HookSource):
     @property
     def context(self) -> int | None:
         """``max_position_embeddings`` of the config."""
-        limit = getattr(_text_config(self.config), "max_position_embeddings", None)
-        return int(limit) if isinstance(limit, int) and limit > 0 else None
+        return context_of(self.config)
 
     def identity(self) -> dict[str, Any]:
         """Class, name, size, heads, type and a hash of the config."""
@@ -158,6 +157,12 @@ class HuggingFaceSource(HookSource):
             "implementation": self.config._attn_implementation,
             "config_sha256": hashlib.sha256(text.encode()).hexdigest(),
         }
+
+
+def context_of(config: Any) -> int | None:
+    """Most tokens that the config says the model was made for; None where it does not."""
+    limit = getattr(_text_config(config), "max_position_embeddings", None)
+    return int(limit) if isinstance(limit, int) and limit > 0 else None
 
 
 def _text_config(config: Any) -> Any:
@@ -338,7 +343,8 @@ def _mixers(module: nn.Module) -> list[str]:
     """Class names of what mixes tokens in a module, each once."""
     words = ("attention", "attn", "mixer", "deltanet", "conv", "lru", "recurrent", "ssm")
     names = [type(m).__name__ for m in module.modules() if any(w in type(m).__name__.lower() for w in words)]
-    return list(dict.fromkeys(n for n in names if not n.startswith(("Conv1d", "Conv1D", "Conv2d"))))
+    plain = ("Norm", "Mlp", "MLP", "DecoderLayer", "Conv1d", "Conv1D", "Conv2d")
+    return list(dict.fromkeys(n for n in names if not n.endswith(plain)))
 
 
 def refusal(model: nn.Module) -> CaptureError:

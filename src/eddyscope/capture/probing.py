@@ -93,7 +93,7 @@ def _expect_layers(source: Source, probe: Probe) -> None:
             "Others may take their place for short documents (BigBird: set attention_type='original_full').",
         )
     name, (site, what) = next(iter(probe.silent.items()))
-    if what.startswith("maps of"):
+    if " queries and " in what:
         remedy = "Such attention is not between all positions of a document (but in windows, pooled, or to landmarks)."
     else:
         remedy = (
@@ -122,7 +122,8 @@ def _set_apart(probe: Probe, inputs: Inputs) -> None:
         square = queries == keys or seen.site.kind == "cross"
         if count != documents or not square or (tokens and queries not in tokens):
             of = f" of {' and '.join(map(str, sorted(tokens)))} tokens" if tokens else ""
-            what = f"maps of {queries} queries and {keys} keys, {count} for {documents} documents{of},"
+            given = "a map" if count == 1 else f"{count} maps"
+            what = f"{given} of {queries} queries and {keys} keys for {documents} document{'s' * (documents > 1)}{of}"
             probe.silent[name] = (seen.site, what)
             del probe.seen[name]
 
