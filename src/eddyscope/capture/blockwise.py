@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import torch
@@ -78,18 +79,37 @@ def attend(
         value = value.repeat_interleave(heads // value.shape[1], dim=1)
     across = key.transpose(-2, -1)
     out = query.new_empty((documents, heads, queries, value.shape[-1]), dtype=value.dtype)
+    room = _Room(query.device)
     for first, stop in blocks(queries, key.shape[2], documents * heads, query.device):
-        scores = torch.matmul(query[:, :, first:stop], across).mul_(scaling)
+        shape = (documents, heads, stop - first, key.shape[2])
+        scores = torch.matmul(query[:, :, first:stop], across, out=room.take("scores", shape, query.dtype))
+        scores.mul_(scaling)
         if softcap is not None:
             scores = torch.tanh(scores / softcap) * softcap
         added = mask(first, stop)
         if added is not None:
             scores = scores.add_(added) if added.dtype == scores.dtype else scores + added
-        weights = scores.softmax(-1, dtype=torch.float32)
-        del scores
+        weights = torch.softmax(scores, -1, dtype=torch.float32, out=room.take("weights", shape, torch.float32))
         if finish is not None:
             weights = finish(weights)
         if see is not None:
             see(Rows(weights, first, queries, value_norm))
         out[:, :, first:stop] = torch.matmul(weights.to(value.dtype), value)
     return out
+
+
+class _Room:
+    """Memory of the blocks, the same for all of them: large blocks that come and go leave holes that nothing fills."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._held: dict[str, Tensor] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor | None:
+        """Memory of this shape, no larger than the first; None where gradients are wanted, which need their own."""
+        if torch.is_grad_enabled():
+            return None
+        size = math.prod(shape)
+        if name not in self._held:
+            self._held[name] = torch.empty(size, dtype=dtype, device=self._device)
+        return self._held[name][:size].view(shape)

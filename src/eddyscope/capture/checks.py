@@ -127,7 +127,7 @@ class Probe:
         if given.first:
             maps = torch.cat([self._begun.pop(name), maps], dim=2)
         if given.total is not None and maps.shape[2] < given.total:
-            self._begun[name] = maps
+            self._begun[name] = maps.clone()  # the memory of a block is used again for the next
         else:
             self.seen[name] = _look(maps, site)
             if name == self.keep:

@@ -150,10 +150,20 @@ def packed(maps: Tensor, geometry: LagGeometry, first: int = 0) -> FloatArray:
     return np.asarray(flat.index_select(2, index).cpu().numpy())
 
 
-@lru_cache(maxsize=64)
 def block_entries(geometry: LagGeometry, first: int, stop: int) -> IntArray:
     """Packed entries of queries ``first <= query < stop``, in packed order."""
-    return np.flatnonzero((geometry.entry_query >= first) & (geometry.entry_query < stop))
+    return _block(geometry, first, stop)[0]
+
+
+@lru_cache(maxsize=64)
+def _block(geometry: LagGeometry, first: int, stop: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Packed entries of some queries, with their queries and keys; from the runs of the lags, as the field is large."""
+    start = np.maximum(geometry.first_query, first)
+    counts = np.maximum(np.minimum(geometry.first_query + geometry.counts, stop) - start, 0)
+    within = np.arange(counts.sum(), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    query = within + np.repeat(start, counts)
+    entries = query + np.repeat(geometry.offsets[:-1] - geometry.first_query, counts)
+    return entries, query, query - np.repeat(geometry.lags, counts)
 
 
 @lru_cache(maxsize=64)
@@ -162,9 +172,8 @@ def _flat_index(geometry: LagGeometry, first: int, stop: int, keys: int, device:
     if stop - first == geometry.queries:
         query, key = geometry.entry_query, geometry.entry_key
     else:
-        entries = block_entries(geometry, first, stop)
-        query, key = geometry.entry_query[entries] - first, geometry.entry_key[entries]
-    return torch.from_numpy(query * keys + key).to(device)
+        _, query, key = _block(geometry, first, stop)
+    return torch.from_numpy((query - first) * keys + key).to(device)
 
 
 def rows_of(name: str, site: Site, given: Any) -> Rows:

@@ -68,7 +68,7 @@ class Rows:
     Parameters
     ----------
     weights : Tensor, shape (document, head, query, key)
-        After the softmax.
+        After the softmax. Not to be kept: the memory of a block is used again for the next.
     first : int
         Query of the first row; a layer's blocks come in ascending order.
     total : int, optional
