@@ -172,13 +172,43 @@ class _HuggingFace:
         return 0 if unknown is None else int(np.count_nonzero(ids == unknown))
 
 
+class _Tiktoken:
+    """An encoding of tiktoken as a :class:`Tokenizer`, without special tokens."""
+
+    prefix: tuple[int, ...] = ()
+    suffix: tuple[int, ...] = ()
+
+    def __init__(self, encoding: Any) -> None:
+        self._encoding = encoding
+        self.name = f"tiktoken {encoding.name}"
+        self.vocabulary_size = int(encoding.n_vocab)
+
+    def encode(self, text: str) -> tuple[IntArray, IntArray]:
+        """Ids and spans; a character that is cut into several tokens belongs to all of them."""
+        # Lone surrogates become one replacement character each, as the encoding itself does.
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        ids = np.asarray(self._encoding.encode_ordinary(whole), dtype=np.int64)
+        sizes = [len(self._encoding.decode_single_token_bytes(int(index))) for index in ids]
+        stops = np.cumsum(sizes, dtype=np.int64)
+        coded = np.frombuffer(whole.encode("utf-8"), dtype=np.uint8)
+        character = np.cumsum((coded & 0xC0) != 0x80) - 1  # bytes 10xxxxxx go on with a character
+        starts = stops - np.asarray(sizes, dtype=np.int64)
+        if not ids.size:
+            return ids, np.empty((0, 2), dtype=np.int64)
+        return ids, np.stack([character[starts], character[stops - 1] + 1], axis=-1).astype(np.int64)
+
+    def count_replaced(self, text: str, ids: IntArray) -> int:
+        """None: bytes stand for everything."""
+        return 0
+
+
 def as_tokenizer(tokenizer: Any) -> Tokenizer:
     """Adapt a tokenizer.
 
     Parameters
     ----------
-    tokenizer : Tokenizer or Hugging Face fast tokenizer
-        What to adapt. Hugging Face tokenizers are recognised by what they can do.
+    tokenizer : Tokenizer, Hugging Face fast tokenizer or encoding of tiktoken
+        What to adapt. Those of libraries are recognised by what they can do.
 
     Returns
     -------
@@ -194,6 +224,8 @@ def as_tokenizer(tokenizer: Any) -> Tokenizer:
         return _HuggingFace(tokenizer)
     if isinstance(tokenizer, Tokenizer):
         return tokenizer
+    if hasattr(tokenizer, "encode_ordinary") and hasattr(tokenizer, "decode_single_token_bytes"):
+        return _Tiktoken(tokenizer)
     raise InputError(
         f"{type(tokenizer).__name__} is not a tokenizer that gives ids and character spans.",
         "Pass a Hugging Face fast tokenizer or an object with the attributes of eddyscope.tokenizers.Tokenizer.",

@@ -15,7 +15,7 @@ from torch import Tensor
 from eddyscope.capture.blockwise import attend
 from eddyscope.capture.listener import SiteListener
 from eddyscope.capture.source import HookSource, Inputs, Receiver, Rows, Site, Wants
-from eddyscope.capture.state import evaluated
+from eddyscope.capture.state import evaluated, weights_sha256
 from eddyscope.capture.values import Projections
 from eddyscope.capture.ways import WAYS, chosen_way
 from eddyscope.errors import CaptureError
@@ -108,10 +108,6 @@ class GPTSource(HookSource):
         """Variant, sizes, and hashes of config and weights."""
         config = self.gpt.config
         text = json.dumps(config.to_dict(), sort_keys=True)
-        weights = hashlib.sha256()
-        for name, tensor in sorted(self.model.state_dict().items()):
-            weights.update(name.encode())
-            weights.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
         return {
             "class": type(self.model).__name__,
             "name": config.variant,
@@ -125,7 +121,7 @@ class GPTSource(HookSource):
             "vocabulary": config.vocab_size,
             "implementation": "fused" if any(getattr(s.module, "fused", False) for s in self.sites) else "eager",
             "config_sha256": hashlib.sha256(text.encode()).hexdigest(),
-            "weights_sha256": weights.hexdigest(),
+            "weights_sha256": weights_sha256(self.model),
         }
 
 

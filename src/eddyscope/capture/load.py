@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from eddyscope.capture.checkpoint import is_checkpoint, load_checkpoint
 from eddyscope.errors import CaptureError, InputError, UsageError
 
 _DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
@@ -21,6 +22,8 @@ def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, tr
     """Load a model and its tokenizer; see :func:`eddyscope.capture.load_model`."""
     if dtype not in _DTYPES:
         raise UsageError(f"dtype is {dtype!r}, expected one of {', '.join(_DTYPES)}.")
+    if is_checkpoint(name):
+        return _checkpoint(name, gguf_file, device, dtype, trust_pickle)
     place = locate(name)
     if isinstance(place, str) and Path(place).exists():
         place = _or_explain(name, name, lambda: _from_hub(name, gguf_file))
@@ -56,6 +59,14 @@ def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, tr
     return model.eval(), _tokenizer(str(place), options)
 
 
+def _checkpoint(name: str, gguf_file: str | None, device: str | None, dtype: str, trust: bool) -> tuple[Any, Any]:
+    """A file of nanoGPT."""
+    if gguf_file is not None:
+        raise UsageError(f"'{name}' is a checkpoint, to which gguf_file (--gguf-file) does not apply.")
+    model, tokenizer = load_checkpoint(name, dtype=dtype, trust_pickle=trust)
+    return (model if device is None else move(model, device)), tokenizer
+
+
 def move(model: Any, device: str) -> Any:
     """The model on a device; UsageError where torch has no such device here."""
     try:
@@ -85,7 +96,8 @@ def locate(name: str) -> str | Path:
     if path.exists():
         raise InputError(
             f"'{name}' is a file, expected the folder of a model.",
-            "For a GGUF file give its folder, and its name with gguf_file (--gguf-file).",
+            "For a GGUF file give its folder, and its name with gguf_file (--gguf-file); a checkpoint of nanoGPT ends "
+            "in .pt.",
         )
     owner, _, rest = name.partition("/")
     if not owner or owner.startswith((".", "~")) or not rest or "/" in rest:

@@ -30,6 +30,18 @@ def _is_own_gpt(model: nn.Module, wants: Wants) -> bool:
     return any(kind.__module__ == "eddyscope.models.gpt" for kind in type(model).__mro__)
 
 
+def _is_nanogpt(model: nn.Module, wants: Wants) -> bool:
+    return type(model).__module__ == "eddyscope.models.nanogpt"
+
+
+def _make_nanogpt(model: nn.Module, wants: Wants) -> Source:
+    from eddyscope.capture.nanogpt import NanoGPTSource
+    from eddyscope.models.nanogpt import NanoGPT
+
+    assert isinstance(model, NanoGPT)
+    return NanoGPTSource(model, wants)
+
+
 def _make_own_gpt(model: nn.Module, wants: Wants) -> Source:
     from eddyscope.capture.gpt import GPTSource
     from eddyscope.models.gpt import GPT
@@ -41,6 +53,7 @@ def _make_own_gpt(model: nn.Module, wants: Wants) -> Source:
 #: Question and answer, in the order in which they are asked.
 SOURCES: tuple[tuple[Callable[[nn.Module, Wants], bool], Callable[[nn.Module, Wants], Source]], ...] = (
     (_is_own_gpt, _make_own_gpt),
+    (_is_nanogpt, _make_nanogpt),
     (_states_its_attention, HuggingFaceSource),
     (_can_be_asked, AskedSource),
     (_is_hugging_face, HuggingFaceSource),  # which refuses it by class

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,6 +10,15 @@ import torch
 from torch import nn
 
 from eddyscope.errors import CaptureError
+
+
+def weights_sha256(model: nn.Module) -> str:
+    """Hash of all weights and buffers of a model, as float32, in the order of their names."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 @contextmanager
