@@ -256,6 +256,12 @@ class LagField:
         heads = "the head mean" if self.heads == ("mean",) else f"{len(self.heads)} heads"
         return f"<LagField: {self.documents} documents, {heads}, {g.queries} x {g.keys}, {kind}{band}>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from eddyscope.report.notebook import field_html
+
+        return field_html(self)
+
     @classmethod
     def from_dense(
         cls,

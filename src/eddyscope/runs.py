@@ -7,6 +7,7 @@
         summary.csv     one row for each layer (and head)
         summary.json    the same rows; null where a value could not be measured
         run.json        how the results came about
+        report.html     the same to look at, one file
         figures/        PNG and PDF
 
 Everything is first written to a hidden folder beside the output folder (inside it where it exists already), then moved
@@ -34,7 +35,8 @@ from eddyscope.study.study import Study
 
 RUN = "run.json"
 FIGURES = "figures"
-_NAMES = (STUDY, "summary.csv", "summary.json", RUN)
+REPORT = "report.html"
+_NAMES = (STUDY, "summary.csv", "summary.json", REPORT, RUN)
 _STAGE = ".eddyscope-"
 
 

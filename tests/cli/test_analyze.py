@@ -37,7 +37,9 @@ SAME = [
 def test_the_command_line_equals_the_python(
     typed: Run, arrays: Path, tmp_path: Path, line: str, options: dict[str, Any]
 ) -> None:
-    done = typed("analyze", arrays, "--layers", 0, "--out", tmp_path / "out", "--no-figures", "-q", *line.split())
+    done = typed(
+        "analyze", arrays, "--layers", 0, "--out", tmp_path / "out", "--no-figures", "--no-report", "-q", *line.split()
+    )
     assert (done.status, done.out, done.err) == (0, "", "")
     expected = es.analyze(es.AttentionEnsemble.from_arrays(read_arrays(arrays)).select_layers([0]), **options)
     found = es.open_study(tmp_path / "out")
@@ -47,7 +49,7 @@ def test_the_command_line_equals_the_python(
 
 
 def test_max_lag_cuts_the_field_too(typed: Run, arrays: Path, tmp_path: Path) -> None:
-    line = ["analyze", arrays, "--layers", "1", "--max-lag", "12", "--no-figures", "--no-intervals"]
+    line = ["analyze", arrays, "--layers", "1", "--max-lag", "12", "--no-figures", "--no-report", "--no-intervals"]
     assert typed(*line, "--out", tmp_path / "out").status == 0
     ensemble = es.AttentionEnsemble.from_arrays(read_arrays(arrays), max_lag=12).select_layers([1])
     xr.testing.assert_identical(
@@ -66,7 +68,7 @@ def test_two_sided_and_layers(typed: Run, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.ones(24), size=(12, 3, 24)).astype(np.float32)
     np.save(tmp_path / "a.npy", weights)
-    line = ["analyze", tmp_path / "a.npy", "--no-figures", "--no-intervals", "--layers", "0,layer2"]
+    line = ["analyze", tmp_path / "a.npy", "--no-figures", "--no-report", "--no-intervals", "--layers", "0,layer2"]
     assert "is not causal" in typed(*line, "--out", tmp_path / "out").err
     assert typed(*line, "--out", tmp_path / "out", "--two-sided").status == 0
     found = es.open_study(tmp_path / "out")
@@ -76,7 +78,7 @@ def test_two_sided_and_layers(typed: Run, tmp_path: Path) -> None:
 
 def test_the_folder_holds_what_it_should(typed: Run, arrays: Path, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
-    line = ["analyze", str(arrays), "--out", str(out), "--no-figures", "--no-intervals"]
+    line = ["analyze", str(arrays), "--out", str(out), "--no-figures", "--no-report", "--no-intervals"]
     done = typed(*line)
     assert done.status == 0
     assert sorted(p.name for p in out.iterdir()) == ["run.json", "study.zarr", "summary.csv", "summary.json"]
@@ -96,6 +98,7 @@ def test_the_folder_holds_what_it_should(typed: Run, arrays: Path, tmp_path: Pat
         "--out",
         str(out),
         "--no-figures",
+        "--no-report",
         "--no-intervals",
     ]
     assert record["date"].endswith("+00:00")
@@ -108,7 +111,7 @@ def test_the_folder_holds_what_it_should(typed: Run, arrays: Path, tmp_path: Pat
 
 
 def test_stages_and_table_are_printed(typed: Run, arrays: Path, tmp_path: Path) -> None:
-    done = typed("analyze", arrays, "--out", tmp_path / "out", "--no-figures", "--no-intervals")
+    done = typed("analyze", arrays, "--out", tmp_path / "out", "--no-figures", "--no-report", "--no-intervals")
     assert done.err.splitlines() == [f"Reading {arrays}", "Analysing 2 layers", "Writing the results"]
     assert done.out.startswith("attention.npz: 2 layers, 20 documents of 32 tokens, causal, head mean\n")
     assert f"The results are in {tmp_path / 'out'}: start with summary.csv." in done.out
@@ -117,7 +120,16 @@ def test_stages_and_table_are_printed(typed: Run, arrays: Path, tmp_path: Path) 
 
 def test_masked_half_warns_and_is_recorded(typed: Run, arrays: Path, tmp_path: Path) -> None:
     done = typed(
-        "analyze", arrays, "--out", tmp_path / "out", "--preset", "published", "--lags", "ahead", "--no-figures"
+        "analyze",
+        arrays,
+        "--out",
+        tmp_path / "out",
+        "--preset",
+        "published",
+        "--lags",
+        "ahead",
+        "--no-figures",
+        "--no-report",
     )
     assert done.status == 0
     warning = "lags='ahead' reads the masked half of causal attention. [masked-half]"
@@ -147,7 +159,7 @@ REFUSED = [
 def test_options_that_cannot_be_exit_with_2(
     typed: Run, arrays: Path, tmp_path: Path, options: list[str], message: str
 ) -> None:
-    done = typed("analyze", arrays, "--out", tmp_path / "out", "--no-figures", *options)
+    done = typed("analyze", arrays, "--out", tmp_path / "out", "--no-figures", "--no-report", *options)
     assert (done.status, done.out) == (2, "")
     assert message in done.err
     assert done.err.startswith("Error: ")
@@ -159,7 +171,7 @@ def refused(typed: Run, tmp_path: Path, array: Any, *options: str) -> str:
     """Error of an analysis that is refused in one line, without a trace left."""
     path = tmp_path / "a.npy"
     np.save(path, array)
-    done = typed("analyze", path, "--out", tmp_path / "out", "--no-figures", "--quiet", *options)
+    done = typed("analyze", path, "--out", tmp_path / "out", "--no-figures", "--no-report", "--quiet", *options)
     assert (done.status, done.out) == (1, "")
     assert done.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
@@ -183,7 +195,9 @@ def test_nan_is_named_and_left_out_on_demand(typed: Run, attention: np.ndarray, 
     error = refused(typed, tmp_path, spoiled)
     assert "Attention of layer 'layer1' has NaN or Inf in document 5." in error
     assert "(--drop-bad)" in error
-    done = typed("analyze", tmp_path / "a.npy", "--out", tmp_path / "out", "--drop-bad", "--no-figures", "-q")
+    done = typed(
+        "analyze", tmp_path / "a.npy", "--out", tmp_path / "out", "--drop-bad", "--no-figures", "--no-report", "-q"
+    )
     assert done.status == 0
     assert done.err == "Warning: Left out 1 of 20 documents with NaN or Inf: [5]. [dropped-documents]\n"
     study = es.open_study(tmp_path / "out")
@@ -198,7 +212,7 @@ def test_equal_documents_have_no_fluctuation(typed: Run, attention: np.ndarray, 
     np.save(tmp_path / "a.npy", np.repeat(attention[:1], 12, axis=0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        done = typed("analyze", tmp_path / "a.npy", "--out", tmp_path / "out", "--no-figures")
+        done = typed("analyze", tmp_path / "a.npy", "--out", tmp_path / "out", "--no-figures", "--no-report")
     assert done.status == 0
     assert "Warning" not in done.err
     assert "no fluctuation: every document gives the same attention" in " ".join(done.out.split())
@@ -214,7 +228,7 @@ def test_small_ensembles_give_what_they_can(
 ) -> None:
     small = attention[:documents, :1, :length, :length]
     np.save(tmp_path / "a.npy", small / small.sum(axis=-1, keepdims=True))
-    done = typed("analyze", tmp_path / "a.npy", "--out", tmp_path / "out", "--no-figures")
+    done = typed("analyze", tmp_path / "a.npy", "--out", tmp_path / "out", "--no-figures", "--no-report")
     assert done.status == 0
     row = es.open_study(tmp_path / "out").summary().iloc[0]
     assert row["documents"] == documents
@@ -239,6 +253,7 @@ def test_scores_are_refused_unless_they_are_meant(typed: Run, tmp_path: Path) ->
         tmp_path / "out",
         "--unnormalised",
         "--no-figures",
+        "--no-report",
         "--no-intervals",
     ]
     assert typed(*line).status == 0

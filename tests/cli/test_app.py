@@ -75,7 +75,15 @@ def without_torch(*line: str) -> subprocess.CompletedProcess[str]:
 
 def test_arrays_need_no_torch(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", planted.noise(9, 16)[:, None].astype(np.float32))
-    line = ["analyze", str(tmp_path / "a.npy"), "--out", str(tmp_path / "out"), "--no-intervals", "--no-figures"]
+    line = [
+        "analyze",
+        str(tmp_path / "a.npy"),
+        "--out",
+        str(tmp_path / "out"),
+        "--no-intervals",
+        "--no-figures",
+        "--no-report",
+    ]
     done = without_torch(*line)
     assert done.returncode == 0, done.stderr
     assert "1 layer, 9 documents of 16 tokens" in done.stdout

@@ -17,12 +17,12 @@ Run = Any
 def out(typed: Run, arrays: Path, tmp_path: Path) -> Path:
     """The folder of a run."""
     place = tmp_path / "out"
-    assert typed("analyze", arrays, "--out", place, "--no-figures", "-q", "--no-intervals").status == 0
+    assert typed("analyze", arrays, "--out", place, "--no-figures", "--no-report", "-q", "--no-intervals").status == 0
     return place
 
 
 def test_a_second_run_needs_force(typed: Run, arrays: Path, out: Path) -> None:
-    line = ["analyze", arrays, "--out", out, "--no-figures", "-q", "--no-intervals", "--modes", "2"]
+    line = ["analyze", arrays, "--out", out, "--no-figures", "--no-report", "-q", "--no-intervals", "--modes", "2"]
     done = typed(*line)
     assert done.status == 1
     assert done.err == (
@@ -36,7 +36,7 @@ def test_a_second_run_needs_force(typed: Run, arrays: Path, out: Path) -> None:
 
 def test_a_folder_of_others_is_safe(typed: Run, arrays: Path, tmp_path: Path) -> None:
     (tmp_path / "summary.csv").write_text("years of work")
-    line = ["analyze", arrays, "--out", tmp_path, "--no-figures", "-q"]
+    line = ["analyze", arrays, "--out", tmp_path, "--no-figures", "--no-report", "-q"]
     assert "exists and is not empty (it holds summary.csv)" in typed(*line).err
     assert "that no run of eddyscope wrote, so not even --force replaces it" in typed(*line, "--force").err
     assert os.listdir(tmp_path) == ["summary.csv"]
@@ -49,7 +49,7 @@ def test_the_folder_is_checked_before_anything_is_read(typed: Run, out: Path) ->
 
 
 def test_a_full_disk_leaves_nothing(typed: Run, arrays: Path, small_disk: Path) -> None:
-    done = typed("analyze", arrays, "--out", small_disk / "out", "--no-figures", "-q")
+    done = typed("analyze", arrays, "--out", small_disk / "out", "--no-figures", "--no-report", "-q")
     assert done.status == 1
     assert done.err.startswith(f"Error: No space is left on the disk while writing '{small_disk / 'out'}'")
     assert done.err.count("\n") == 1
@@ -57,7 +57,7 @@ def test_a_full_disk_leaves_nothing(typed: Run, arrays: Path, small_disk: Path) 
 
 
 def test_a_read_only_folder_is_refused(typed: Run, arrays: Path, read_only: Path) -> None:
-    done = typed("analyze", arrays, "--out", read_only / "out", "--no-figures", "-q")
+    done = typed("analyze", arrays, "--out", read_only / "out", "--no-figures", "--no-report", "-q")
     assert done.status == 1
     assert done.err == (
         f"Error: '{read_only / 'out'}' cannot be written: Permission denied. Choose a place that you may write to.\n"

@@ -55,7 +55,7 @@ def test_the_command_line_equals_the_python(
     analysis: dict[str, Any],
 ) -> None:
     out = tmp_path / "out"
-    done = typed("run", model, "--text", text, "--out", out, "--no-figures", "--quiet", *line.split())
+    done = typed("run", model, "--text", text, "--out", out, "--no-figures", "--no-report", "--quiet", *line.split())
     assert (done.status, done.out, done.err) == (0, "", "")
     loaded, tokenizer = es.load_model(str(model))
     documents = es.read_documents(text, tokenizer, **reading)
@@ -72,7 +72,7 @@ def test_the_command_line_equals_the_python(
 def done(typed: Run, model: Path, text: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """A plain run, what it printed and its folder."""
     out = tmp_path_factory.mktemp("run") / "out"
-    return typed("run", model, "--text", text, "--out", out, "--no-figures"), out
+    return typed("run", model, "--text", text, "--out", out, "--no-figures", "--no-report"), out
 
 
 def test_the_defaults(done: tuple[Any, Path]) -> None:
@@ -111,7 +111,7 @@ def test_the_record_says_how_the_results_came_about(done: tuple[Any, Path], text
 
 def test_token_ids_in_place_of_a_text(typed: Run, model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "ids.npy", np.random.default_rng(0).integers(0, 270, size=(9, 20)))
-    line = ["run", model, "--token-ids", tmp_path / "ids.npy", "--no-figures", "--no-intervals", "-q"]
+    line = ["run", model, "--token-ids", tmp_path / "ids.npy", "--no-figures", "--no-report", "--no-intervals", "-q"]
     assert typed(*line, "--out", tmp_path / "out").status == 0
     assert es.open_study(tmp_path / "out").data.children["transformer.h.0.attn"].attrs["documents"] == 9
     refused = typed(*line, "--out", tmp_path / "other", "--context", "16")
@@ -122,7 +122,7 @@ def test_token_ids_in_place_of_a_text(typed: Run, model: Path, tmp_path: Path) -
 def test_standard_input_and_json_lines(typed: Run, model: Path, text: Path, tmp_path: Path) -> None:
     words = text.read_text()
     line = ["run", model, "--documents", "8", "--context", "16", "--layers", "0"]
-    line += ["--no-figures", "--no-intervals", "-q"]
+    line += ["--no-figures", "--no-report", "--no-intervals", "-q"]
     assert typed(*line, "--text", "-", "--out", tmp_path / "a", given=words).status == 0
     lines = tmp_path / "book.jsonl"
     lines.write_text(json.dumps({"body": words[:4000]}) + "\n" + json.dumps({"body": words[4000:]}) + "\n")
@@ -134,7 +134,9 @@ def test_standard_input_and_json_lines(typed: Run, model: Path, text: Path, tmp_
 def test_fewer_documents_than_asked_for_are_told(typed: Run, model: Path, text: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.txt"
     short.write_text(text.read_text()[:800])
-    done = typed("run", model, "--text", short, "--out", tmp_path / "out", "--no-figures", "-q", "--layers", "0")
+    done = typed(
+        "run", model, "--text", short, "--out", tmp_path / "out", "--no-figures", "--no-report", "-q", "--layers", "0"
+    )
     assert done.status == 0
     assert done.err.startswith("Warning: ")
     assert " of 150 documents: the text has " in done.err
@@ -169,7 +171,18 @@ def test_a_text_that_cannot_be_read_gives_one_line(
 def test_the_encoding_is_an_option(typed: Run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes("caf\u00e9 au lait ".encode("latin-1") * 300)
     line = ["run", model, "--text", tmp_path / "latin.txt", "--encoding", "latin-1", "--context", "16"]
-    line += ["--documents", "8", "--layers", "0", "--no-figures", "--no-intervals", "-q", "--out", tmp_path / "out"]
+    line += [
+        "--documents",
+        "8",
+        "--layers",
+        "0",
+        "--no-figures",
+        "--no-report",
+        "--no-intervals",
+        "-q",
+        "--out",
+        tmp_path / "out",
+    ]
     assert typed(*line).status == 0
     documents = es.open_study(tmp_path / "out").documents
     assert documents is not None
@@ -205,7 +218,19 @@ def trained(tmp_path: Path) -> Path:
 def test_a_trained_folder_reads_characters(typed: Run, trained: Path, text: Path, tmp_path: Path) -> None:
     odd = tmp_path / "odd.txt"
     odd.write_text(text.read_text().replace("cat", "CAT"))
-    done = typed("run", trained, "--text", odd, "--documents", "9", "--no-figures", "-q", "--out", tmp_path / "out")
+    done = typed(
+        "run",
+        trained,
+        "--text",
+        odd,
+        "--documents",
+        "9",
+        "--no-figures",
+        "--no-report",
+        "-q",
+        "--out",
+        tmp_path / "out",
+    )
     assert done.status == 0
     assert "tokens of the text stand for something that the vocabulary does not have. [replaced-tokens]" in done.err
     from eddyscope import models
@@ -227,7 +252,7 @@ def test_a_bundled_name_comes_first(typed: Run, text: Path, tmp_path: Path, monk
     (tmp_path / "base").mkdir()
     monkeypatch.chdir(tmp_path)
     line = ["run", "base", "--text", text, "--documents", "4", "--context", "16", "--layers", "0", "--no-intervals"]
-    assert typed(*line, "--no-figures", "-q", "--out", "out").status == 0
+    assert typed(*line, "--no-figures", "--no-report", "-q", "--out", "out").status == 0
     assert es.open_study("out").provenance["source"] == "eddyscope"
 
 
@@ -243,7 +268,7 @@ def test_a_check_that_fails_stops_the_run_or_marks_the_study(
 
     monkeypatch.setattr(modeling_gpt2, "eager_attention_forward", uniform)
     line = ["run", model, "--text", text, "--documents", "9", "--out", tmp_path / "out"]
-    line += ["--no-figures", "--no-intervals"]
+    line += ["--no-figures", "--no-report", "--no-intervals"]
     done = typed(*line, "-q")
     assert done.status == 1
     assert "Check 'masked keys' failed in layer 'transformer.h.0.attn'" in done.err

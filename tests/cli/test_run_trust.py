@@ -18,7 +18,19 @@ Run = Any
 
 
 def test_null_models_stand_beside_the_model_as_in_python(typed: Run, model: Path, text: Path, tmp_path: Path) -> None:
-    line = ["--context", "24", "--documents", "24", "--layers", "0", "--heads", "each", "--no-figures", "-q"]
+    line = [
+        "--context",
+        "24",
+        "--documents",
+        "24",
+        "--layers",
+        "0",
+        "--heads",
+        "each",
+        "--no-figures",
+        "--no-report",
+        "-q",
+    ]
     done = typed("run", model, "--text", text, *line, "--null", "twin,shuffled,phases", "--out", tmp_path / "out")
     assert (done.status, done.err) == (0, "")
     loaded, tokenizer = es.load_model(str(model))
@@ -35,7 +47,19 @@ def test_null_models_stand_beside_the_model_as_in_python(typed: Run, model: Path
 
 
 def test_show_says_what_can_be_concluded(typed: Run, model: Path, text: Path, tmp_path: Path) -> None:
-    line = ["--context", "24", "--documents", "24", "--layers", "0", "--no-figures", "-q", "--null", "shuffled"]
+    line = [
+        "--context",
+        "24",
+        "--documents",
+        "24",
+        "--layers",
+        "0",
+        "--no-figures",
+        "--no-report",
+        "-q",
+        "--null",
+        "shuffled",
+    ]
     assert typed("run", model, "--text", text, *line, "--out", tmp_path / "out").status == 0
     shown = " ".join(typed("show", tmp_path / "out").out.split())
     assert "What can be concluded (intervals are 95 %)" in shown
@@ -44,7 +68,19 @@ def test_show_says_what_can_be_concluded(typed: Run, model: Path, text: Path, tm
 
 
 def test_auto_reads_on_and_says_that_it_stopped_by_looking(typed: Run, model: Path, text: Path, tmp_path: Path) -> None:
-    line = ["--context", "24", "--documents", "auto", "--precision", "0.9", "--layers", "0", "--no-figures", "-q"]
+    line = [
+        "--context",
+        "24",
+        "--documents",
+        "auto",
+        "--precision",
+        "0.9",
+        "--layers",
+        "0",
+        "--no-figures",
+        "--no-report",
+        "-q",
+    ]
     done = typed("run", model, "--text", text, *line, "--out", tmp_path / "out")
     assert done.status == 0
     assert done.err.startswith("Warning: Stopped by looking, 1 times, at 100 documents: participation_ratio is known")

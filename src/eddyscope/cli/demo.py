@@ -29,6 +29,9 @@ def demo_command(
     documents: Annotated[int, typer.Option(help="Documents that the models read.", metavar="NUMBER", min=1)] = 150,
     seed: Annotated[int, typer.Option(help="Seed of the choice of documents.", metavar="NUMBER")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace the results of an earlier demo.")] = False,
+    report: Annotated[
+        bool, typer.Option(" /--no-report", help="Leave out the reports, report.html.", show_default=False)
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print errors and warnings only.")] = False,
 ) -> None:
     """Let two small bundled models read Shakespeare: a standard one, and one whose attention is gated by energy.
@@ -41,7 +44,7 @@ def demo_command(
     _refuse_what_is_there(out, force)
     with tempfile.TemporaryDirectory() as folder:
         for name in MODELS:
-            _study_of(name, Path(folder), documents, seed, Output(out / name, force, True, quiet), invocation)
+            _study_of(name, Path(folder), documents, seed, Output(out / name, force, True, quiet, report), invocation)
     if not quiet:
         typer.echo(f"\nThe studies are in {' and '.join(str(out / name) for name in MODELS)}.")
 

@@ -1,8 +1,10 @@
-"""The end of a run: figures, the output folder, the table."""
+"""The end of a run: figures, the report, the output folder, the table."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import typer
 
@@ -12,14 +14,14 @@ from eddyscope.cli.shared import Output
 from eddyscope.cli.table import print_study
 from eddyscope.errors import EddyscopeError, EddyscopeWarning, StoreError
 from eddyscope.places import writing
-from eddyscope.runs import FIGURES, OutputFolder, write_run
+from eddyscope.runs import FIGURES, REPORT, OutputFolder, write_run
 from eddyscope.study.study import Study
 
 
 def write_results(
     folder: OutputFolder, study: Study, output: Output, display: Display, invocation: typer.Context
 ) -> Study:
-    """Draw the figures, write everything, and publish the folder.
+    """Draw the figures, write the report and everything else, and publish the folder.
 
     Returns
     -------
@@ -29,12 +31,19 @@ def write_results(
     if output.figures:
         with display.stage("drawing", "Drawing the figures") as advance:
             _draw(folder, study, advance, debug=is_debug(invocation))
+    if output.report:
+        with display.stage("reporting", "Writing the report") as advance:
+            _report(folder, _with_warnings(study, display), advance, debug=is_debug(invocation))
     with display.stage("writing", "Writing the results"):
-        study = Study(study.data, {**study.provenance, "warnings": display.warnings}, study.documents)
+        study = _with_warnings(study, display)
         command = ["eddyscope", *invocation.find_root().meta.get("eddyscope.arguments", [])]
         write_run(folder, study, command=command, seconds=display.seconds)
         folder.publish()
     return study
+
+
+def _with_warnings(study: Study, display: Display) -> Study:
+    return Study(study.data, {**study.provenance, "warnings": list(display.warnings)}, study.documents)
 
 
 def print_results(study: Study, output: Output) -> None:
@@ -42,25 +51,48 @@ def print_results(study: Study, output: Output) -> None:
     if not output.quiet:
         print_study(
             study,
-            where=f"The results are in {output.out}: start with summary.csv"
-            + (" and figures/." if output.figures else "."),
+            where=f"The results are in {output.out}: start with {_first_to_see(output)}.",
         )
 
 
+def _first_to_see(output: Output) -> str:
+    if output.report:
+        return REPORT
+    return "summary.csv and figures/" if output.figures else "summary.csv"
+
+
 def _draw(folder: OutputFolder, study: Study, advance: Advance, debug: bool) -> None:
-    """Draw the figures; a fault in one must not cost the results of a long run, so it becomes a warning."""
     from eddyscope.report.figures import write_figures
 
+    with _sparing("figures", "drawn", debug):
+        _in_stage(folder, lambda: write_figures(study, folder.stage / FIGURES, progress=layer_progress(advance)))
+
+
+def _report(folder: OutputFolder, study: Study, advance: Advance, debug: bool) -> None:
+    from eddyscope.report.page import write_report
+
+    with _sparing("report", "written", debug):
+        _in_stage(folder, lambda: write_report(study, folder.stage / REPORT, progress=layer_progress(advance)))
+
+
+def _in_stage(folder: OutputFolder, write: Callable[[], object]) -> None:
+    """Write into the hidden folder; errors name the folder that was asked for."""
+    with writing(folder.path):
+        try:
+            write()
+        except StoreError as error:
+            raise error.__cause__ if isinstance(error.__cause__, OSError) else error from None
+
+
+@contextmanager
+def _sparing(what: str, done: str, debug: bool) -> Iterator[None]:
+    """A fault in what is made of the results must not cost the results of a long run, so it becomes a warning."""
     try:
-        with writing(folder.path):
-            try:
-                write_figures(study, folder.stage / FIGURES, progress=layer_progress(advance))
-            except StoreError as error:  # name the folder that was asked for, not the hidden one
-                raise error.__cause__ if isinstance(error.__cause__, OSError) else error from None
+        yield
     except (EddyscopeError, KeyboardInterrupt):
         raise
     except Exception as error:
         if debug:
             raise
-        message = f"The figures could not be drawn ({type(error).__name__}: {error}); all other results are there."
-        warnings.warn(EddyscopeWarning(message, "no-figures"), stacklevel=2)
+        message = f"The {what} could not be {done} ({type(error).__name__}: {error}); all other results are there."
+        warnings.warn(EddyscopeWarning(message, f"no-{what}"), stacklevel=4)

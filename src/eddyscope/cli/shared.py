@@ -192,6 +192,7 @@ class Output:
     force: bool
     figures: bool
     quiet: bool
+    report: bool = True
 
 
 def output_options(
@@ -202,10 +203,13 @@ def output_options(
     figures: Annotated[
         bool, _option("Leave out the figures.", " /--no-figures", panel=OUTPUT, show_default=False)
     ] = True,
+    report: Annotated[
+        bool, _option("Leave out the report, report.html.", " /--no-report", panel=OUTPUT, show_default=False)
+    ] = True,
     quiet: Annotated[bool, _option("Print nothing but warnings and errors.", "--quiet", "-q", panel=OUTPUT)] = False,
 ) -> Output:
     """Where results go and what is shown meanwhile."""
-    return Output(out, force, figures, quiet)
+    return Output(out, force, figures, quiet, report)
 
 
 def numbers(name: str, text: str) -> list[float]:

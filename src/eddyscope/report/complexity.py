@@ -102,7 +102,7 @@ def draw_complexity(
         (spec, "t_spec_published", "T = 1/β, as published"),
     ):
         axes.set_title(title, loc="left")
-        _draw_measure(shown, measure, axes, kinds)
+        draw_measure(shown, measure, axes, kinds)
     shares.set_title("shares", loc="left")
     both = (
         Series("sink_mass", "mass on the first key", PURPLE, "D"),
@@ -125,7 +125,7 @@ def draw_complexity(
         + [null_handle(kind, marked=not positions(shown)[1]) for kind in kinds]
     )
     for axes in (rank, ratio, spec, shares):
-        _layer_axis(axes, shown)
+        layer_axis(axes, shown)
     laid.outer_labels()
     for axes in (ratio, shares):
         axes.tick_params(labelleft=True)
@@ -133,7 +133,7 @@ def draw_complexity(
     return laid.figure
 
 
-def _draw_measure(shown: Sequence[View], measure: str, axes: Axes, kinds: Sequence[str]) -> None:
+def draw_measure(shown: Sequence[View], measure: str, axes: Axes, kinds: Sequence[str]) -> None:
     """One measure of the three spectra, with null models below and intervals."""
     all_series = [Series(f"{prefix}{measure}", *rest) for prefix, rest in _KINDS.items()]
     for kind in kinds:
@@ -257,7 +257,7 @@ def _log_axis(axes: Axes, ends: FloatArray) -> None:
     axes.grid(axis="y", color="#eeeeee", linewidth=0.6, zorder=0)
 
 
-def _layer_axis(axes: Axes, shown: Sequence[View]) -> None:
+def layer_axis(axes: Axes, shown: Sequence[View]) -> None:
     layers = sorted({view.index for view in shown})
     step = max(1, -(-len(layers) // 16))
     fix_ticks(axes.xaxis, layers[::step], layers[::step])

@@ -100,13 +100,18 @@ def write_figures(
 
 @house_style()
 def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure in the house style, see :func:`save_as_it_is`."""
+    return save_as_it_is(figure, path, DPI)
+
+
+def save_as_it_is(figure: Figure, path: Path, dpi: int) -> Path:
     """Write a figure beside its place and rename it, without dates, so that the same figure gives the same bytes."""
     kind = path.suffix.removeprefix(".")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     beside = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            figure.savefig(file, format=kind, dpi=DPI, metadata=_METADATA[kind])
+            figure.savefig(file, format=kind, dpi=dpi, metadata=_METADATA[kind])
         beside.chmod(0o666 & ~_umask())
         beside.replace(path)
     finally:

@@ -66,7 +66,7 @@ def draw_scalograms(
     mesh = None
     for (axes,), view in zip(laid.cells, chosen.shown, strict=True):
         mesh = plot_scalogram(view, axes, norm) or mesh
-    _share_axes([axes for (axes,) in laid.cells], chosen.shown)
+    share_axes([axes for (axes,) in laid.cells], chosen.shown)
     laid.outer_labels()
     laid.label_axes("lag, tokens (positive looks back)", "wavelength, tokens")
     if mesh is not None:
@@ -192,7 +192,7 @@ def _found(view: View) -> str:
     return f"wavelength {plain(period)}" if np.isfinite(period) else "no dominant"
 
 
-def _share_axes(panels: Sequence[Axes], shown: Sequence[View]) -> None:
+def share_axes(panels: Sequence[Axes], shown: Sequence[View]) -> None:
     """The same limits and ticks in all panels, wide enough for the layer that has most lags and scales."""
     drawn = [axes for axes, view in zip(panels, shown, strict=True) if axes.collections and not view.missing]
     if not drawn:

@@ -19,6 +19,7 @@ from eddyscope.trust.coherence import debiased_coherence
 
 if TYPE_CHECKING:
     from eddyscope.documents import Documents
+    from eddyscope.report.plots import StudyPlots
 
 #: Maps that are computed for the first band alone.
 _OF_FIRST_BAND = ("coherence", "coherence_phase", "coherence_chance", "phase_consistency", "amplitude_correlation")
@@ -142,6 +143,25 @@ class Study:
             Where the study holds nothing of single heads.
         """
         return heads_table({name: self.packed(name) for name in self.layers})
+
+    @property
+    def plot(self) -> StudyPlots:
+        """Figures of single layers in matplotlib axes, such as ``study.plot.scalogram(layer=3)``."""
+        from eddyscope.report.plots import StudyPlots
+
+        return StudyPlots(self)
+
+    def report(self, path: str | Path = "report.html", force: bool = False) -> Path:
+        """Write the study as one HTML file to look at; see :func:`eddyscope.report.write_report`."""
+        from eddyscope.report.page import write_report
+
+        return write_report(self, path, force=force)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the answer, and the table."""
+        from eddyscope.report.notebook import study_html
+
+        return study_html(self)
 
     def save(self, path: str | Path, force: bool = False) -> Path:
         """Write the study as Zarr; see :func:`eddyscope.store.save_study`."""
