@@ -14,9 +14,11 @@ from eddyscope.cli.capture import capture_command
 from eddyscope.cli.check import check_command
 from eddyscope.cli.compare import compare_command
 from eddyscope.cli.demo import demo_command
+from eddyscope.cli.figures import figures_command
 from eddyscope.cli.guard import guarded
 from eddyscope.cli.info import info_command
 from eddyscope.cli.reproduce import reproduce_command
+from eddyscope.cli.report import report_command
 from eddyscope.cli.run import run_command
 from eddyscope.cli.sample import sample_command
 from eddyscope.cli.show import show_command
@@ -27,6 +29,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "capture": capture_command,
     "analyze": analyze_command,
     "show": show_command,
+    "report": report_command,
+    "figures": figures_command,
     "compare": compare_command,
     "reproduce": reproduce_command,
     "check": check_command,
