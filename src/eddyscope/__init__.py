@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 # Not among the lazy names: importing the package eddyscope.capture later would put a module in the function's place.
-from eddyscope.capture import capture, capture_fields, load_model
+from eddyscope.capture import capture, capture_fields, load_model, plan
 from eddyscope.errors import EddyscopeError, EddyscopeWarning
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ __all__ = [
     "open_fields",
     "open_statistics",
     "open_study",
+    "plan",
     "read_documents",
     "reconstruct",
     "reproduce",

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from eddyscope.documents import Documents
     from eddyscope.ensemble import AttentionEnsemble
     from eddyscope.fieldstore import FieldStore
+    from eddyscope.plans import Plan
 
-__all__ = ["capture", "capture_fields", "check", "load_model"]
+__all__ = ["capture", "capture_fields", "check", "load_model", "plan"]
 
 
 def capture(
@@ -39,6 +40,7 @@ def capture(
     drop_bad: bool = False,
     allow_failed_checks: bool = False,
     checks: bool = True,
+    memory_budget: int | str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> AttentionEnsemble:
     """Let a model read documents and keep the attention of every layer.
@@ -82,6 +84,10 @@ def capture(
         Go on when a self-check fails; the ensemble's provenance then lists it under ``failed_checks``.
     checks : bool
         Run the self-checks, see ``docs/capture.md``. Without them only what the fields need is found out.
+    memory_budget : int or str, optional
+        Bytes, or an amount such as ``"4GB"``, that the process may take for the capture and the analysis after it, by
+        the estimate of :func:`plan`. Chooses the batch, and the way where that is left open; what cannot fit is refused
+        before any work.
     progress : callable, optional
         Called with (documents done, documents in all) after each batch.
 
@@ -123,6 +129,10 @@ def capture(
         allow_failed_checks=allow_failed_checks,
         checks=checks,
     )
+    if memory_budget is not None:
+        from eddyscope.capture.planning import prepared
+
+        _, options = prepared(model, documents, options, "run", budget=memory_budget)
     return run(model, documents, options, progress)
 
 
@@ -134,6 +144,7 @@ def capture_fields(
     shard: int | None = None,
     resume: bool = False,
     force: bool = False,
+    memory_budget: int | str | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> FieldStore:
@@ -155,6 +166,9 @@ def capture_fields(
         Go on with a store that is there, and begin where there is none. Shards that are damaged are captured again.
     force : bool
         Replace a store that is there.
+    memory_budget : int or str, optional
+        Bytes, or an amount such as ``"4GB"``, that the process may take. Chooses batch, shards and the way where they
+        are left open; a store that is gone on with keeps its own.
     progress : callable, optional
         Called with (documents done, documents in all) after each batch.
     **options
@@ -180,10 +194,71 @@ def capture_fields(
     from eddyscope.capture.options import Options
     from eddyscope.capture.shards import capture_to_store
 
-    given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}
     return capture_to_store(
-        model, documents, path, Options(**given), shard=shard, resume=resume, force=force, progress=progress
+        model,
+        documents,
+        path,
+        Options.of(options),
+        shard=shard,
+        resume=resume,
+        force=force,
+        budget=memory_budget,
+        progress=progress,
     )
+
+
+def plan(
+    model: Any,
+    documents: Documents,
+    *,
+    shard: int | None = None,
+    memory_budget: int | str | None = None,
+    measure: bool = False,
+    **options: Any,
+) -> Plan:
+    """Say what a capture and its analysis will take, before the work.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        As for :func:`capture`. Only its sizes are looked at, unless ``measure`` is given, so it may be without weights,
+        on the device ``meta``.
+    documents : Documents
+        As for :func:`capture`.
+    shard : int, optional
+        Documents of a shard, for fields on disk; as for :func:`capture_fields` by default.
+    memory_budget : int or str, optional
+        Bytes, or an amount such as ``"4GB"``: batch and way are chosen to fit a run, else statistics, else fields on
+        disk.
+    measure : bool
+        Read a first shard, and say how long reading all documents will take.
+    **options
+        Any other argument of :func:`capture`.
+
+    Returns
+    -------
+    Plan
+        ``print(plan)`` shows it; ``plan.table()`` holds the bytes of everything, for a run with fields in memory, for
+        statistics, for fields on disk and for their analysis. Memory is an upper estimate of what the process takes,
+        the libraries included; disk is the size before compression.
+
+    Raises
+    ------
+    UsageError
+        Where nothing fits in the budget.
+    CaptureError, InputError, MissingDependencyError
+        As for :func:`capture`.
+    """
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("torch", "Planning a capture", "hf") from error
+    from eddyscope.capture.options import Options
+    from eddyscope.capture.planning import measured, plan_within
+
+    made = Options.of(options)
+    found = plan_within(model, documents, made, shard=shard, budget=memory_budget)
+    return measured(found, model, documents, made) if measure else found
 
 
 def check(

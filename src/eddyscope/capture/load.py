@@ -59,6 +59,42 @@ def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, tr
     return model.eval(), _tokenizer(str(place), options)
 
 
+def skeleton(name: str, *, gguf_file: str | None, dtype: str) -> tuple[Any, Any]:
+    """A model without its weights (on the device ``meta``), from its config alone, and its tokenizer.
+
+    Parameters
+    ----------
+    name, gguf_file, dtype
+        As for :func:`load`.
+
+    Raises
+    ------
+    CaptureError, InputError, UsageError
+        As for :func:`load`, where the config cannot be found or read.
+    """
+    if dtype not in _DTYPES:
+        raise UsageError(f"dtype is {dtype!r}, expected one of {', '.join(_DTYPES)}.")
+    place = locate(name)
+    options: dict[str, Any] = {"trust_remote_code": False}
+    if gguf_file is not None:
+        options["gguf_file"] = gguf_file
+        _expect_file(place, gguf_file)
+    elif isinstance(place, Path) and not (place / "config.json").is_file():
+        _expect_weights(place, trust_pickle=True)
+    from transformers import AutoConfig
+
+    config = _or_explain(name, place, lambda: AutoConfig.from_pretrained(str(place), **options))
+    kind = _auto_class(config, gguf_file is not None)
+    stored = getattr(config, "dtype", None) or torch.float32
+    wanted = stored if dtype == "auto" else getattr(torch, dtype)
+
+    def make() -> Any:
+        with torch.device("meta"):
+            return kind.from_config(config, dtype=wanted, attn_implementation=_eager_where_possible(kind, config))
+
+    return _or_explain(name, place, make).eval(), _tokenizer(str(place), options)
+
+
 def _checkpoint(name: str, gguf_file: str | None, device: str | None, dtype: str, trust: bool) -> tuple[Any, Any]:
     """A file of nanoGPT."""
     if gguf_file is not None:

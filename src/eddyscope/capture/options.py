@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -43,6 +43,12 @@ class Options:
             raise UsageError(f"dtype is {self.dtype!r}, expected 'float32' or 'float16'.")
         if self.batch is not None and self.batch < 1:
             raise UsageError(f"batch is {self.batch}, expected at least 1 document.")
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Options:
+        """Options from arguments as users write them, with lists of layers and heads."""
+        made: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
+        return cls(**made)
 
     def _expect_heads(self) -> None:
         """Heads are the mean, each, or some by their numbers, each once."""

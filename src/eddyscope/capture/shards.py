@@ -82,6 +82,7 @@ def capture_to_store(
     shard: int | None = None,
     resume: bool = False,
     force: bool = False,
+    budget: int | str | None = None,
     progress: Progress | None = None,
 ) -> FieldStore:
     """Capture a model to disk; see :func:`eddyscope.capture.capture_fields`."""
@@ -91,8 +92,15 @@ def capture_to_store(
         raise UsageError("resume and force were both given: a store is either gone on with or replaced.")
     target = Path(path).absolute()
     check_free(target, force, resume)
+    begun = not (resume and is_fields(target))
+    if not begun and options.way == "auto":  # as a budget may have chosen it
+        options = replace(options, way=open_fields(path).provenance["options"]["way"])
+    elif begun and budget is not None:
+        from eddyscope.capture.planning import prepared
+
+        plan, options = prepared(model, documents, options, "store", shard=shard, budget=budget)
+        shard = plan.work.shard
     with opened(model, documents, options) as session:
-        begun = not (resume and is_fields(target))
         store = _begin(session, path, shard, force) if begun else _go_on(session, path, shard)
         try:
             _write_shards(session, store, progress)

@@ -18,6 +18,7 @@ from eddyscope.cli.figures import figures_command
 from eddyscope.cli.guard import guarded
 from eddyscope.cli.info import info_command
 from eddyscope.cli.reproduce import reproduce_command
+from eddyscope.cli.plan import plan_command
 from eddyscope.cli.report import report_command
 from eddyscope.cli.run import run_command
 from eddyscope.cli.sample import sample_command
@@ -33,6 +34,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "figures": figures_command,
     "compare": compare_command,
     "reproduce": reproduce_command,
+    "plan": plan_command,
     "check": check_command,
     "demo": demo_command,
     "train": train_command,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eddyscope.cli.guard import is_debug
-from eddyscope.cli.run import AUTO, CAPTURE, Reading, capture_options, look_for, read, reading_options
+from eddyscope.cli.run import AUTO, CAPTURE, Reading, capture_options, look_for, read, reading_options, say_plan
 from eddyscope.cli.shared import OUTPUT, ModelName, model_options, takes
 from eddyscope.errors import UsageError
 
@@ -125,6 +125,8 @@ def capture_command(
         with display.stage("reading", "Reading the text" if reading.text else f"Reading {reading.token_ids}"):
             documents = read(reading, loaded, kept.pop("seed"))
         given = capturing | kept | {"device": loading["device"]}
+        if not (place.resume and place.store.exists()):  # what is gone on with keeps its own batch
+            say_plan(display, loaded, documents, given, "store", place.shard)
         text = f"Capturing {len(documents)} documents of {documents.context} tokens"
         with display.stage("capturing", text) as advance:
             store = capture_fields(
@@ -145,6 +147,7 @@ def capture_command(
 def _told(display: Display, advance: Advance, path: Path) -> Callable[[int, int], None]:
     """Progress, which also says in a line how long the rest will take, once a shard has been read."""
     from eddyscope.fieldplace import open_fields
+    from eddyscope.planwords import duration
 
     began: list[tuple[float, int, int]] = []  # time, documents and size of a shard at the first call
     told: list[bool] = []
@@ -157,13 +160,7 @@ def _told(display: Display, advance: Advance, path: Path) -> Callable[[int, int]
         if not told and before < done < total and done % shard == 0:
             told.append(True)
             rate = (done - before) / (time.perf_counter() - started)
-            left = _duration((total - done) / rate)
+            left = duration((total - done) / rate)
             display.say(f"{done} of {total} documents are read, {rate:.3g} a second: about {left} left")
 
     return report
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eddyscope.errors import CaptureError, UsageError
+from eddyscope.errors import CaptureError, MissingDependencyError, UsageError
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,34 @@ def resolve_model(
     from eddyscope.capture.sources import source_for  # needs torch, the lack of which load_model explains
 
     return Loaded(model, tokenizer, source_for(model).context)
+
+
+def resolve_sizes(
+    name: str,
+    *,
+    gguf_file: str | None = None,
+    device: str | None = None,
+    dtype: str = "float32",
+    trust_pickle: bool = False,
+) -> Loaded:
+    """The same without the weights of a Hugging Face model, which its sizes do not depend on.
+
+    A model of eddyscope is small, and is loaded.
+    """
+    from eddyscope.models.config import names
+
+    if name in names() or _is_own_folder(name):
+        return resolve_model(name, gguf_file=gguf_file, dtype=dtype)
+    for package in ("torch", "transformers"):
+        try:
+            __import__(package)
+        except ImportError as error:
+            raise MissingDependencyError(package, "Reading the config of a model", "hf") from error
+    from eddyscope.capture.hf import context_of
+    from eddyscope.capture.load import skeleton
+
+    model, tokenizer = skeleton(name, gguf_file=gguf_file, dtype=dtype)
+    return Loaded(model, tokenizer, context_of(model.config))
 
 
 def _has_separator(name: str) -> bool:

@@ -221,12 +221,23 @@ def capture_options(
             min=1,
         ),
     ] = None,
+    memory_budget: Annotated[
+        str | None,
+        _option(
+            CAPTURE,
+            "Memory that the process may take, such as 4GB: chooses batch and way, and refuses what cannot fit.",
+            metavar="AMOUNT",
+            show_default="none",
+        ),
+    ] = None,
     drop_bad: Annotated[bool, _option(CAPTURE, "Leave out documents that give NaN or Inf.", "--drop-bad")] = False,
     allow_failed_checks: Annotated[
         bool, _option(CAPTURE, "Go on when a self-check fails, and mark the study.", "--allow-failed-checks")
     ] = False,
 ) -> dict[str, Any]:
     """Arguments of :func:`eddyscope.capture`."""
+    from eddyscope.budget import budget_bytes
+
     for option, given, known in (
         ("--weight", weight, ("attention", "value-norm")),
         ("--way", way, ("auto", "hooks", "function", "blocks")),
@@ -239,6 +250,7 @@ def capture_options(
         "way": way,
         "layers": layer_list(layers),
         "batch": batch,
+        "memory_budget": budget_bytes(memory_budget),
         "drop_bad": drop_bad,
         "allow_failed_checks": allow_failed_checks,
     }
@@ -316,10 +328,29 @@ def _read_once(
 
     with display.stage("reading", "Reading the text" if reading.text else f"Reading {reading.token_ids}"):
         documents = read(reading, loaded, analysis["seed"])
+    say_plan(display, loaded, documents, capturing, "run")
     with display.stage("capturing", _of(documents)) as advance:
         ensemble = capture(loaded.model, documents, **capturing, progress=advance)
     with display.stage("analysing", f"Analysing {len(ensemble.layers)} layers") as advance:
         return ensemble, analyze(ensemble, **analysis, progress=layer_progress(advance))
+
+
+def say_plan(
+    display: Display,
+    loaded: Loaded,
+    documents: Documents,
+    capturing: dict[str, Any],
+    goal: str,
+    shard: int | None = None,
+) -> None:
+    """Say in a line what the work will take; UsageError where that is more than the budget."""
+    from eddyscope.capture.options import Options
+    from eddyscope.capture.planning import prepared
+
+    given = dict(capturing)
+    budget = given.pop("memory_budget")
+    plan, _ = prepared(loaded.model, documents, Options.of(given), goal, shard=shard, budget=budget)
+    display.say(f"Plan: {plan.line(goal)}")
 
 
 def _read_on(
