@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from eddyscope.errors import MissingDependencyError
+from eddyscope.errors import MissingDependencyError, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,14 +21,28 @@ if TYPE_CHECKING:
     from eddyscope.ensemble import AttentionEnsemble
     from eddyscope.fieldstore import FieldStore
     from eddyscope.plans import Plan
+    from eddyscope.statistics import AttentionStatistics
 
 __all__ = ["capture", "capture_fields", "check", "load_model", "plan"]
 
 
+@overload
 def capture(
+    model: Any, documents: Documents, *, keep: Literal["fields"] = "fields", **options: Any
+) -> AttentionEnsemble: ...
+
+
+@overload
+def capture(
+    model: Any, documents: Documents, *, keep: Literal["statistics"], **options: Any
+) -> AttentionStatistics: ...
+
+
+def capture(  # type: ignore[misc]  # the overloads leave the options to this one
     model: Any,
     documents: Documents,
     *,
+    keep: str = "fields",
     heads: str | Sequence[int] = "mean",
     weight: str = "attention",
     way: str = "auto",
@@ -40,9 +54,10 @@ def capture(
     drop_bad: bool = False,
     allow_failed_checks: bool = False,
     checks: bool = True,
+    sinks: Sequence[str] = ("mask", "keep"),
     memory_budget: int | str | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> AttentionEnsemble:
+) -> AttentionEnsemble | AttentionStatistics:
     """Let a model read documents and keep the attention of every layer.
 
     The model is put into eval mode without gradients and under the eager implementation of its attention, and is
@@ -57,6 +72,9 @@ def capture(
     documents : Documents
         Token ids, shape (document, token). Documents of unequal length (``documents.mask``) are read one length at a
         time, without padding; the field then covers the first tokens that all of them have, which is warned about.
+    keep : {"fields", "statistics"}
+        Keep the fields of all documents, or turn them into statistics as they come, in memory that does not grow with
+        the number of documents: enough for everything along the lag, with intervals, but not for the POD of the field.
     heads : {"mean", "each"} or sequence of int
         Keep the mean over heads, each head, or the heads with these numbers.
     weight : {"attention", "value-norm"}
@@ -84,6 +102,10 @@ def capture(
         Go on when a self-check fails; the ensemble's provenance then lists it under ``failed_checks``.
     checks : bool
         Run the self-checks, see ``docs/capture.md``. Without them only what the fields need is found out.
+    sinks : sequence of str
+        With ``keep="statistics"`` the treatments of sinks that an analysis will be able to choose from: ``mask``,
+        ``keep``, ``first=K``. Documents are read a second time where a late one leaves out a query (nearly all its mass
+        on a masked key) that was counted before.
     memory_budget : int or str, optional
         Bytes, or an amount such as ``"4GB"``, that the process may take for the capture and the analysis after it, by
         the estimate of :func:`plan`. Chooses the batch, and the way where that is left open; what cannot fit is refused
@@ -93,9 +115,9 @@ def capture(
 
     Returns
     -------
-    AttentionEnsemble
-        One field per layer, in reading order; ``provenance`` holds the model's identity, the way taken, versions,
-        options, every check with its result, and the time taken.
+    AttentionEnsemble, or AttentionStatistics
+        One field (or set of statistics) per layer, in reading order; ``provenance`` holds the model's identity, the way
+        taken, versions, options, every check with its result, and the time taken.
 
     Raises
     ------
@@ -115,7 +137,10 @@ def capture(
         raise MissingDependencyError("torch", "Capture from a model", "hf") from error
     from eddyscope.capture.options import Options
     from eddyscope.capture.run import run
+    from eddyscope.capture.streaming import stream
 
+    if keep not in ("fields", "statistics"):
+        raise UsageError(f"keep is {keep!r}, expected 'fields' or 'statistics'.")
     options = Options(
         heads=heads if isinstance(heads, str) else tuple(heads),
         weight=weight,
@@ -132,7 +157,10 @@ def capture(
     if memory_budget is not None:
         from eddyscope.capture.planning import prepared
 
-        _, options = prepared(model, documents, options, "run", budget=memory_budget)
+        goal = "run" if keep == "fields" else "statistics"
+        _, options = prepared(model, documents, options, goal, budget=memory_budget)
+    if keep == "statistics":
+        return stream(model, documents, options, sinks, progress)
     return run(model, documents, options, progress)
 
 
