@@ -10,7 +10,7 @@ from eddyscope.capture import capture, capture_fields, load_model, plan
 from eddyscope.errors import EddyscopeError, EddyscopeWarning
 
 if TYPE_CHECKING:
-    from eddyscope import models
+    from eddyscope import models, windows
     from eddyscope.comparison.compare import Comparison, compare
     from eddyscope.documents import Documents, read_documents
     from eddyscope.ensemble import AttentionEnsemble, LayerInfo
@@ -73,13 +73,14 @@ __all__ = [
     "read_documents",
     "reconstruct",
     "reproduce",
+    "windows",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is asked for."""
-    if name == "models":
-        return import_module("eddyscope.models")
+    if name in ("models", "windows"):
+        return import_module(f"eddyscope.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'eddyscope' has no attribute '{name}'")
     value = getattr(import_module(_LAZY[name]), name)

@@ -17,13 +17,14 @@ from eddyscope.cli.demo import demo_command
 from eddyscope.cli.figures import figures_command
 from eddyscope.cli.guard import guarded
 from eddyscope.cli.info import info_command
-from eddyscope.cli.reproduce import reproduce_command
 from eddyscope.cli.plan import plan_command
 from eddyscope.cli.report import report_command
+from eddyscope.cli.reproduce import reproduce_command
 from eddyscope.cli.run import run_command
 from eddyscope.cli.sample import sample_command
 from eddyscope.cli.show import show_command
 from eddyscope.cli.train import train_command
+from eddyscope.cli.windows import windows_command
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run_command,
@@ -35,6 +36,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compare": compare_command,
     "reproduce": reproduce_command,
     "plan": plan_command,
+    "windows": windows_command,
     "check": check_command,
     "demo": demo_command,
     "train": train_command,
