@@ -171,15 +171,12 @@ class AttentionStatistics:
         ------
         InputError
         """
-        if options.preset is not None:
-            raise _unanswered(f"The preset {options.preset} needs the fields", "keep='fields' (--keep fields)")
+        expect_no_fields(options)
         if options.sink not in self.sinks:
             raise _unanswered(
                 f"There are no statistics for sink={options.sink!r}, only for {', '.join(self.sinks)}",
                 f"sinks=[{options.sink!r}]",
             )
-        if options.sink_pod != "keep":
-            raise _unanswered(f"sink_pod={options.sink_pod!r} needs the fields", "keep='fields' (--keep fields)")
         for name, heads in self.layers_of.items():
             kept = next(iter(heads.values())).geometry.max_lag
             if options.max_lag not in (None, kept):
@@ -227,8 +224,16 @@ class AttentionStatistics:
         return save_statistics(self, path, force=force)
 
 
+def expect_no_fields(options: Options) -> None:
+    """InputError for options of an analysis that no statistics can answer."""
+    if options.preset is not None:
+        raise _unanswered(f"The preset {options.preset} needs the fields", "keep='fields' (--keep fields)")
+    if options.sink_pod != "keep":
+        raise _unanswered(f"sink_pod={options.sink_pod!r} needs the fields", "keep='fields' (--keep fields)")
+
+
 def _unanswered(what: str, remedy: str) -> InputError:
-    return InputError(f"{what}: statistics alone were kept.", f"Capture again with {remedy}.")
+    return InputError(f"{what}, and there are statistics alone.", f"Capture with {remedy}.")
 
 
 def _joined(first: Documents, second: Documents) -> Documents:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from eddyscope.cli.progress import Display
     from eddyscope.documents import Documents
     from eddyscope.ensemble import AttentionEnsemble
+    from eddyscope.statistics import AttentionStatistics
     from eddyscope.study.study import Study
 
 DOCUMENTS = "Documents"
@@ -276,6 +277,15 @@ def _heads(given: str) -> str | list[int]:
 def run_command(
     invocation: typer.Context,
     model: ModelName,
+    keep: Annotated[
+        str,
+        _option(
+            CAPTURE,
+            "Keep the attention of all documents, or statistics of it in memory that does not grow with their number: "
+            "everything along the lag, but not the POD of the field.",
+            metavar="fields|statistics",
+        ),
+    ] = "fields",
     *,
     loading: dict[str, Any],
     reading: Reading,
@@ -290,6 +300,8 @@ def run_command(
     about (run.json).
 
     Example: eddyscope run ./model --text book.txt --out study
+
+    Example: eddyscope run ./model --text books/ --documents 2000 --keep statistics --out study
     """
     from eddyscope.cli.progress import Display, layer_progress, quiet_libraries
     from eddyscope.cli.results import print_results, write_results
@@ -297,12 +309,13 @@ def run_command(
 
     display = Display(output.quiet)
     look_for(reading)
+    kept = _kept(keep, analysis, trust)
     with display.collecting(), OutputFolder(output.out, output.force) as folder:
         with quiet_libraries(loud=is_debug(invocation)), display.stage("loading", f"Loading {model}"):
             from eddyscope.cli.model import resolve_model
 
             loaded = resolve_model(model, **loading)
-        given = capturing | {"max_lag": analysis["max_lag"], "device": loading["device"]}
+        given = capturing | kept | {"max_lag": analysis["max_lag"], "device": loading["device"]}
         if reading.documents == AUTO:
             ensemble, study = _read_on(display, reading, loaded, given, analysis, trust)
         else:
@@ -318,9 +331,25 @@ def run_command(
     print_results(study, output)
 
 
+def _kept(keep: str, analysis: dict[str, Any], trust: Trust) -> dict[str, Any]:
+    """Arguments of :func:`eddyscope.capture` that say what is kept; refuses what it could not answer afterwards."""
+    if keep not in ("fields", "statistics"):
+        raise UsageError(f"--keep is '{keep}'; expected fields or statistics.")
+    if keep == "fields":
+        return {"keep": keep}
+    from eddyscope.statistics import expect_no_fields
+    from eddyscope.study.options import make_options
+
+    expect_no_fields(make_options(**analysis))
+    if "phases" in trust.nulls:
+        raise UsageError("The null model phases needs fields.", "Leave it out, or give --keep fields.")
+    other = "mask" if analysis["sink"] == "keep" else "keep"
+    return {"keep": keep, "sinks": (analysis["sink"], other)}
+
+
 def _read_once(
     display: Display, reading: Reading, loaded: Loaded, capturing: dict[str, Any], analysis: dict[str, Any]
-) -> tuple[AttentionEnsemble, Study]:
+) -> tuple[AttentionEnsemble | AttentionStatistics, Study]:
     """Read, capture and analyse as many documents as were asked for."""
     from eddyscope.capture import capture
     from eddyscope.cli.progress import layer_progress
@@ -328,7 +357,7 @@ def _read_once(
 
     with display.stage("reading", "Reading the text" if reading.text else f"Reading {reading.token_ids}"):
         documents = read(reading, loaded, analysis["seed"])
-    say_plan(display, loaded, documents, capturing, "run")
+    say_plan(display, loaded, documents, capturing, "run" if capturing["keep"] == "fields" else "statistics")
     with display.stage("capturing", _of(documents)) as advance:
         ensemble = capture(loaded.model, documents, **capturing, progress=advance)
     with display.stage("analysing", f"Analysing {len(ensemble.layers)} layers") as advance:
@@ -347,7 +376,7 @@ def say_plan(
     from eddyscope.capture.options import Options
     from eddyscope.capture.planning import prepared
 
-    given = dict(capturing)
+    given = {name: value for name, value in capturing.items() if name not in ("keep", "sinks")}
     budget = given.pop("memory_budget")
     plan, _ = prepared(loaded.model, documents, Options.of(given), goal, shard=shard, budget=budget)
     display.say(f"Plan: {plan.line(goal)}")
@@ -360,10 +389,10 @@ def _read_on(
     capturing: dict[str, Any],
     analysis: dict[str, Any],
     trust: Trust,
-) -> tuple[AttentionEnsemble, Study]:
+) -> tuple[AttentionEnsemble | AttentionStatistics, Study]:
     """Read on until a measure is known well enough."""
     from eddyscope.capture import capture
-    from eddyscope.study.auto import MEASURE, PRECISION, read_on
+    from eddyscope.study.auto import LAG_MEASURE, MEASURE, PRECISION, read_on
 
     if reading.token_ids is not None or "-" in reading.text:
         raise UsageError("--documents auto reads the text again and again, so it needs --text with a file or folder.")
@@ -373,7 +402,7 @@ def _read_on(
             lambda documents: capture(loaded.model, documents, **capturing),
             analysis=analysis,
             precision=PRECISION if trust.precision is None else trust.precision,
-            measure=trust.measure or MEASURE,
+            measure=trust.measure or (MEASURE if capturing["keep"] == "fields" else LAG_MEASURE),
         )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.errors import EddyscopeWarning, UsageError
+from eddyscope.statistics import AttentionStatistics
 from eddyscope.study.analyze import analyze
 from eddyscope.study.study import Study
 from eddyscope.study.trustsummary import COLUMNS
@@ -24,6 +25,8 @@ FIRST = 100
 MOST = 1600
 PRECISION = 0.05
 MEASURE = "participation_ratio"
+#: The same where only statistics are kept.
+LAG_MEASURE = "lag_participation_ratio"
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,14 @@ class Look:
 
 def read_on(
     read: Callable[[int], Documents],
-    capture: Callable[[Documents], AttentionEnsemble],
+    capture: Callable[[Documents], AttentionEnsemble | AttentionStatistics],
     *,
     analysis: Mapping[str, Any],
     precision: float = PRECISION,
     measure: str = MEASURE,
     most: int = MOST,
     progress: Callable[[str, int, int], None] | None = None,
-) -> tuple[AttentionEnsemble, Study]:
+) -> tuple[AttentionEnsemble | AttentionStatistics, Study]:
     """Read 100 documents, 200, 400 and so on, until a measure's interval is narrow enough in every layer.
 
     Parameters
@@ -93,6 +96,7 @@ def read_on(
         if progress is not None:
             progress("reading", len(documents), most)
         ensemble = capture(documents)
+        _expect_measure(ensemble, measure)
         study = analyze(ensemble, **analysis)
         looks.append(Look(ensemble.count, _widest(study, measure)))
         ended = len(documents) < wanted or wanted >= most
@@ -109,6 +113,15 @@ def read_on(
         "looks": [{"documents": look.documents, "widest": look.widest} for look in looks],
     }
     return ensemble, Study(study.data, {**study.provenance, "auto": record}, study.documents)
+
+
+def _expect_measure(attention: AttentionEnsemble | AttentionStatistics, measure: str) -> None:
+    """Refuse a measure that no number of documents would make known."""
+    if isinstance(attention, AttentionStatistics) and COLUMNS[measure].startswith("field_"):
+        raise UsageError(
+            f"measure is {measure!r}, which needs fields, and statistics alone are kept.",
+            f"Read on by {LAG_MEASURE}, or keep the fields.",
+        )
 
 
 def _widest(study: Study, measure: str) -> float:

@@ -15,12 +15,13 @@ from eddyscope.errors import EddyscopeWarning, InputError, UsageError
 from eddyscope.kernels.laggroups import lag_groups
 from eddyscope.kernels.lagstats import take_out_mean
 from eddyscope.kernels.morlet import lag_transform
-from eddyscope.lagfield import FloatArray, LagField
+from eddyscope.lagfield import FloatArray, LagGeometry
 from eddyscope.schema import attributes
+from eddyscope.statistics import AttentionStatistics
 from eddyscope.study.analyze import analyze
 from eddyscope.study.nulltable import comparisons, from_spectrum, table_of
 from eddyscope.study.options import Options, make_options, masked_keys
-from eddyscope.study.rows import lag_rows
+from eddyscope.study.rows import LagAxis, lag_rows
 from eddyscope.study.sample import sample_of
 from eddyscope.study.study import Study
 from eddyscope.trust.nulls import random_phases, shuffled_documents, uniform_rows
@@ -43,7 +44,7 @@ def null_names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 def run_nulls(
     study: Study,
-    ensemble: AttentionEnsemble,
+    ensemble: AttentionEnsemble | AttentionStatistics,
     nulls: str | Sequence[str] = ("twin", "shuffled"),
     *,
     model: Any = None,
@@ -57,7 +58,8 @@ def run_nulls(
     ----------
     study : Study
         Of the ensemble.
-    ensemble : AttentionEnsemble
+    ensemble : AttentionEnsemble or AttentionStatistics
+        Of statistics ``phases`` cannot be had.
     nulls : sequence of str
         ``twin``: the same architecture with fresh weights, several seeds, on the same documents. ``shuffled``: the
         trained model on documents whose tokens were permuted. ``phases``: the fluctuation with random phases along
@@ -103,7 +105,7 @@ def run_nulls(
     if tables:
         layers = comparisons(layers, tables)
     if "uniform" in names:
-        layers = {name: _with_uniform(data, ensemble.fields[name], options) for name, data in layers.items()}
+        layers = {name: _with_uniform(data, _axes(ensemble, name, options), options) for name, data in layers.items()}
     tree = xr.DataTree.from_dict(
         {"/": study.data.to_dataset(inherit=False), **{f"/{name}": data for name, data in layers.items()}}
     )
@@ -111,7 +113,7 @@ def run_nulls(
 
 
 def _jobs(
-    ensemble: AttentionEnsemble,
+    ensemble: AttentionEnsemble | AttentionStatistics,
     names: tuple[str, ...],
     model: Any,
     seeds: int,
@@ -135,11 +137,20 @@ def _jobs(
         shuffled = shuffled_documents(documents, options.seed)
         yield "shuffled", partial(_captured, model, shuffled, ensemble, options, capturing)
     if "phases" in names:
+        if isinstance(ensemble, AttentionStatistics):
+            raise InputError(
+                "The null model phases needs the rows of all documents, and only statistics were kept.",
+                "Leave it out, or capture with keep='fields' (--keep fields).",
+            )
         yield "phases", partial(_phases, ensemble, options)
 
 
 def _twin(
-    model: Any, seed: int, ensemble: AttentionEnsemble, options: Options, capturing: dict[str, Any]
+    model: Any,
+    seed: int,
+    ensemble: AttentionEnsemble | AttentionStatistics,
+    options: Options,
+    capturing: dict[str, Any],
 ) -> dict[str, xr.Dataset]:
     from eddyscope.models import untrained_twin
 
@@ -147,7 +158,11 @@ def _twin(
 
 
 def _captured(
-    model: Any, documents: Any, ensemble: AttentionEnsemble, options: Options, capturing: dict[str, Any]
+    model: Any,
+    documents: Any,
+    ensemble: AttentionEnsemble | AttentionStatistics,
+    options: Options,
+    capturing: dict[str, Any],
 ) -> dict[str, xr.Dataset]:
     """Tables of another model, or of other documents."""
     from eddyscope.capture import capture
@@ -178,18 +193,32 @@ def _phases(ensemble: AttentionEnsemble, options: Options) -> dict[str, xr.Datas
     return tables
 
 
-def _with_uniform(data: xr.Dataset, field: LagField, options: Options) -> xr.Dataset:
+def _axes(
+    ensemble: AttentionEnsemble | AttentionStatistics, name: str, options: Options
+) -> tuple[tuple[str, ...], LagGeometry, list[LagAxis]]:
+    """Labels of a layer's heads, its geometry, and the lags and queries of each head's lag statistics."""
+    if isinstance(ensemble, AttentionStatistics):
+        heads = ensemble.layers_of[name]
+        return tuple(heads), next(iter(heads.values())).geometry, [h.parts[options.sink].axis for h in heads.values()]
+    field = ensemble.fields[name]
+    rows = [lag_rows(field.select_head(label), options.sink, options.max_lag) for label in field.heads]
+    return field.heads, field.geometry, [own.axis for own in rows]
+
+
+def _with_uniform(
+    data: xr.Dataset, of: tuple[tuple[str, ...], LagGeometry, list[LagAxis]], options: Options
+) -> xr.Dataset:
     """The layer with ``uniform_spectrum(scale)``: energy spectrum of uniform attention."""
-    heads = [_uniform_spectrum(field.select_head(label), data, options) for label in field.heads]
-    dims, values = (("scale",), heads[0]) if field.heads == ("mean",) else (("head", "scale"), np.stack(heads))
+    labels, geometry, axes = of
+    heads = [_uniform_spectrum(axis, geometry, data, options) for axis in axes]
+    dims, values = (("scale",), heads[0]) if labels == ("mean",) else (("head", "scale"), np.stack(heads))
     return data.assign(uniform_spectrum=(dims, values, attributes("uniform_spectrum", units_of="energy")))
 
 
-def _uniform_spectrum(field: LagField, data: xr.Dataset, options: Options) -> FloatArray:
-    rows = lag_rows(field, options.sink, options.max_lag)
+def _uniform_spectrum(axis: LagAxis, geometry: LagGeometry, data: xr.Dataset, options: Options) -> FloatArray:
     scales = tuple(float(a) for a in data["scale"].values)
-    if not rows.queries.size or options.preset is not None:
+    if not axis.queries.size or options.preset is not None:
         return np.full(len(scales), np.nan)
-    uniform = uniform_rows(rows.lags, rows.queries, field.geometry.keys, field.causal, masked_keys(options.sink))
-    transform = lag_transform(rows.lags.size, scales, options.omega0, str(data.attrs["edges"]), not field.causal)
-    return np.asarray(transform.spectra((uniform @ uniform.T / rows.queries.size)[None])[0])
+    uniform = uniform_rows(axis.lags, axis.queries, geometry.keys, geometry.causal, masked_keys(options.sink))
+    transform = lag_transform(axis.lags.size, scales, options.omega0, str(data.attrs["edges"]), not geometry.causal)
+    return np.asarray(transform.spectra((uniform @ uniform.T / axis.queries.size)[None])[0])
