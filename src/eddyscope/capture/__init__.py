@@ -8,7 +8,7 @@ check``, ``from eddyscope.capture.checks import Check``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -23,24 +23,25 @@ if TYPE_CHECKING:
     from eddyscope.plans import Plan
     from eddyscope.statistics import AttentionStatistics
 
+    #: Documents of tokens, or inputs of a model by name: of all documents, or of each.
+    Readable = Documents | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
 __all__ = ["capture", "capture_fields", "check", "load_model", "plan"]
 
 
 @overload
 def capture(
-    model: Any, documents: Documents, *, keep: Literal["fields"] = "fields", **options: Any
+    model: Any, documents: Readable, *, keep: Literal["fields"] = "fields", **options: Any
 ) -> AttentionEnsemble: ...
 
 
 @overload
-def capture(
-    model: Any, documents: Documents, *, keep: Literal["statistics"], **options: Any
-) -> AttentionStatistics: ...
+def capture(model: Any, documents: Readable, *, keep: Literal["statistics"], **options: Any) -> AttentionStatistics: ...
 
 
 def capture(  # type: ignore[misc]  # the overloads leave the options to this one
     model: Any,
-    documents: Documents,
+    documents: Readable,
     *,
     keep: str = "fields",
     heads: str | Sequence[int] = "mean",
@@ -54,6 +55,7 @@ def capture(  # type: ignore[misc]  # the overloads leave the options to this on
     drop_bad: bool = False,
     allow_failed_checks: bool = False,
     checks: bool = True,
+    extract: Callable[..., Any] | None = None,
     sinks: Sequence[str] = ("mask", "keep"),
     memory_budget: int | str | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -68,10 +70,13 @@ def capture(  # type: ignore[misc]  # the overloads leave the options to this on
     Parameters
     ----------
     model : torch.nn.Module
-        A Hugging Face model, causal or encoder, or one of the GPTs in ``eddyscope.models``.
-    documents : Documents
+        A model of Hugging Face (decoder, encoder, encoder-decoder, vision, speech) or TransformerLens, a checkpoint of
+        nanoGPT, one of the GPTs in ``eddyscope.models``, or with ``extract`` any module.
+    documents : Documents, mapping, or list of mappings
         Token ids, shape (document, token). Documents of unequal length (``documents.mask``) are read one length at a
         time, without padding; the field then covers the first tokens that all of them have, which is warned about.
+        Or inputs of the model by name, such as ``{"pixel_values": array}``, the document as first axis of each; or a
+        list with the inputs of each document.
     keep : {"fields", "statistics"}
         Keep the fields of all documents, or turn them into statistics as they come, in memory that does not grow with
         the number of documents: enough for everything along the lag, with intervals, but not for the POD of the field.
@@ -102,6 +107,10 @@ def capture(  # type: ignore[misc]  # the overloads leave the options to this on
         Go on when a self-check fails; the ensemble's provenance then lists it under ``failed_checks``.
     checks : bool
         Run the self-checks, see ``docs/capture.md``. Without them only what the fields need is found out.
+    extract : callable, optional
+        For modules that are none of these models: called as ``extract(model, inputs)`` in eval mode without gradients,
+        ``inputs`` a dict of tensors (``input_ids``, or what the documents have); returns a mapping from layer name to
+        weights of shape (document, head, query, key). Maps that are not square are taken for cross attention.
     sinks : sequence of str
         With ``keep="statistics"`` the treatments of sinks that an analysis will be able to choose from: ``mask``,
         ``keep``, ``first=K``. Documents are read a second time where a late one leaves out a query (nearly all its mass
@@ -153,6 +162,7 @@ def capture(  # type: ignore[misc]  # the overloads leave the options to this on
         drop_bad=drop_bad,
         allow_failed_checks=allow_failed_checks,
         checks=checks,
+        extract=extract,
     )
     if memory_budget is not None:
         from eddyscope.capture.planning import prepared
@@ -166,7 +176,7 @@ def capture(  # type: ignore[misc]  # the overloads leave the options to this on
 
 def capture_fields(
     model: Any,
-    documents: Documents,
+    documents: Readable,
     path: str | Path,
     *,
     shard: int | None = None,
@@ -237,7 +247,7 @@ def capture_fields(
 
 def plan(
     model: Any,
-    documents: Documents,
+    documents: Readable,
     *,
     shard: int | None = None,
     memory_budget: int | str | None = None,
@@ -291,7 +301,7 @@ def plan(
 
 def check(
     model: Any,
-    documents: Documents | None = None,
+    documents: Readable | None = None,
     *,
     layers: Sequence[int | str] | None = None,
     device: str | None = None,

@@ -13,12 +13,32 @@ from eddyscope.errors import InputError
 
 
 def completed(model: nn.Module, inputs: Inputs, dtype: torch.dtype) -> Inputs:
-    """Inputs in the model's precision; of an encoder-decoder, the decoder's tokens too."""
+    """Inputs in the model's precision; of an encoder-decoder, the decoder's tokens too.
+
+    Raises
+    ------
+    InputError
+        Where the model does not take these inputs, or has nothing for its decoder to read.
+    """
+    _expect_known(model, inputs)
     made = {name: value.to(dtype) if value.is_floating_point() else value for name, value in inputs.items()}
     # By what its forward takes: the config says the same of an encoder that was taken out of such a model.
     if "decoder_input_ids" in inspect.signature(model.forward).parameters and not _has_decoder_inputs(made):
         made["decoder_input_ids"] = _shifted(model, made)
     return made
+
+
+def _expect_known(model: nn.Module, inputs: Inputs) -> None:
+    """Refuse inputs by names that the model does not have, where that leaves it without its main one."""
+    taken = inspect.signature(model.forward).parameters
+    unknown = [name for name in inputs if name not in taken]
+    main = getattr(model, "main_input_name", "input_ids")
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in taken.values())
+    if unknown and not (open_ended and main in inputs):
+        raise InputError(
+            f"{type(model).__name__} takes no '{unknown[0]}', which the documents have.",
+            f"Its main input is '{main}'; others are {', '.join([n for n in taken if n != main][:6])}.",
+        )
 
 
 def _has_decoder_inputs(inputs: Inputs) -> bool:

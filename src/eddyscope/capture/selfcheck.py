@@ -22,7 +22,7 @@ COLUMNS = ("check", "layer", "passed", "value", "tolerance", "note")
 
 def checked(
     model: Any,
-    documents: Documents | None = None,
+    documents: Any = None,
     *,
     layers: tuple[int | str, ...] | None = None,
     device: str | None = None,

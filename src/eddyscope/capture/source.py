@@ -136,8 +136,11 @@ class Source(ABC):
         """Let the model read documents, at the least cost that shows all attention."""
 
     @abstractmethod
-    def outputs(self, inputs: Inputs) -> Tensor:
-        """Return the model's logits, or its last hidden states where it has none; shape (document, token, feature)."""
+    def outputs(self, inputs: Inputs) -> Tensor | None:
+        """Return the model's logits, or its last hidden states where it has none; shape (document, token, feature).
+
+        None where they are not known, so that they cannot be compared.
+        """
 
     @abstractmethod
     def listening(self, receive: Receiver) -> AbstractContextManager[None]:

@@ -8,7 +8,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from eddyscope.capture.asked import AskedSource, can_be_asked
+from eddyscope.capture.extract import ExtractorSource
 from eddyscope.capture.hf import HuggingFaceSource, stated_sites
+from eddyscope.capture.lens import LensSource, is_lens
 from eddyscope.capture.source import Source, Wants
 from eddyscope.errors import CaptureError, InputError
 
@@ -50,10 +52,20 @@ def _make_own_gpt(model: nn.Module, wants: Wants) -> Source:
     return GPTSource(model, wants)
 
 
+def _has_extractor(model: nn.Module, wants: Wants) -> bool:
+    return wants.extract is not None
+
+
+def _is_lens(model: nn.Module, wants: Wants) -> bool:
+    return is_lens(model)
+
+
 #: Question and answer, in the order in which they are asked.
 SOURCES: tuple[tuple[Callable[[nn.Module, Wants], bool], Callable[[nn.Module, Wants], Source]], ...] = (
+    (_has_extractor, ExtractorSource),
     (_is_own_gpt, _make_own_gpt),
     (_is_nanogpt, _make_nanogpt),
+    (_is_lens, LensSource),  # before Hugging Face, whose model it may hold and resemble
     (_states_its_attention, HuggingFaceSource),
     (_can_be_asked, AskedSource),
     (_is_hugging_face, HuggingFaceSource),  # which refuses it by class
@@ -82,9 +94,10 @@ def source_for(model: Any, wants: Wants = Wants()) -> Source:
         if knows(model, wants):
             return make(model, wants)
     raise CaptureError(
-        f"{type(model).__name__} is not a kind of model that can be captured; Hugging Face models and the GPTs in "
-        "eddyscope.models are.",
-        "Pass its attention as arrays: AttentionEnsemble.from_arrays(A).",
+        f"{type(model).__name__} is not a kind of model that can be captured; models of Hugging Face and "
+        "TransformerLens, checkpoints of nanoGPT and the GPTs in eddyscope.models are.",
+        "Give a function that gets its attention out, capture(model, documents, extract=function), or pass its "
+        "attention as arrays: AttentionEnsemble.from_arrays(A).",
     )
 
 
