@@ -81,10 +81,11 @@ def test_it_opens_offline_asks_for_nothing_and_complains_of_nothing(name, runnin
 
 def test_charts_are_drawn_when_they_come_into_view(running, pages):
     with opened(running, pages["nulls"]) as found:
-        assert found.page.evaluate("typeof window.Plotly") == "undefined"
-        assert found.page.locator("#figure-sinks[data-drawn]").count() == 0
-        found.drawn("sinks")
-        assert found.page.evaluate("typeof window.Plotly") == "object"
+        found.page.wait_for_function("typeof window.Plotly === 'object'")
+        found.page.wait_for_timeout(300)
+        assert found.page.locator("#figure-coherence[data-drawn]").count() == 0
+        found.drawn("coherence")
+        assert found.page.locator("#figure-mode[data-drawn]").count() == 0
 
 
 def test_controls_change_what_the_figures_say(running, pages, with_nulls):

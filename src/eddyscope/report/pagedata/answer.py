@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eddyscope.report.nulls import NULL_STYLES
-from eddyscope.report.pagedata.facts import Facts
+from eddyscope.report.pagedata.facts import Facts, of_layers
 from eddyscope.report.views import View
 from eddyscope.study.nulltable import NULL_MEASURES
 
@@ -48,10 +48,34 @@ def answer(found: Sequence[Facts], shown: Sequence[View], documents: int) -> lis
         The same layers and heads.
     documents : int
     """
+    layers = [one for one in of_layers(found, shown) if np.isfinite(one.median_lag)]
     known = [one for one in found if np.isfinite(one.median_lag)]
-    said = [*_distances(known), *_shares(known), *_missing(found), *_first_modes(found, documents)]
+    said = [*_distances(layers), *_shares(layers), *_heads(known), *_missing(found), *_first_modes(found, documents)]
     said += [*_wavelengths(known), *_unresolved(found, documents), *_nulls(shown)]
     return said
+
+
+def _heads(known: Sequence[Facts]) -> list[Sentence]:
+    """The nearest and the farthest of single heads."""
+    if len({one.head for one in known}) < 2:
+        return []
+    near, far = min(known, key=lambda one: one.median_lag), max(known, key=lambda one: one.median_lag)
+    if near.median_lag == far.median_lag:
+        return []
+
+    def alike(one: Facts) -> str:
+        others = sum(other.median_lag == one.median_lag for other in known) - 1
+        return f" (as in {others} other{'s' if others > 1 else ''})" if others else ""
+
+    text = (
+        f"Of single heads, {_head(near)} is nearest, with half within {_tokens(near.median_lag)}{alike(near)}, and "
+        f"{_head(far)} farthest, with half within {_tokens(far.median_lag)}{alike(far)}."
+    )
+    return [Sentence("heads", text, {"nearest": near.median_lag, "farthest": far.median_lag})]
+
+
+def _head(one: Facts) -> str:
+    return one.label if one.head == "mean" else f"head {one.head} of layer {one.index}"
 
 
 def _distances(known: Sequence[Facts]) -> list[Sentence]:
@@ -104,7 +128,7 @@ def _shares(known: Sequence[Facts]) -> list[Sentence]:
         if percent(low) == percent(high):
             parts.append(f"{where} {percent(low)}")
         else:
-            parts.append(f"{where} from {percent(low)} ({least.label}) to {percent(high)} ({most.label})")
+            parts.append(f"{where} from {percent(low)} ({_head(least)}) to {percent(high)} ({_head(most)})")
     text = f"Share of the [[fluctuation]] {'; '.join(parts)}."
     return [Sentence("shares", text, numbers)] if parts else []
 
@@ -140,8 +164,8 @@ def _first_modes(found: Sequence[Facts], documents: int) -> list[Sentence]:
     else:
         low, high = min(known, key=lambda o: o.first_share), max(known, key=lambda o: o.first_share)
         text = (
-            f"The first [[mode]] holds from {percent(low.first_share)} ({low.label}) to {percent(high.first_share)} "
-            f"({high.label}) of the fluctuation; the table below has each."
+            f"The first [[mode]] holds from {percent(low.first_share)} ({_head(low)}) to {percent(high.first_share)} "
+            f"({_head(high)}) of the fluctuation; the table below has each."
         )
     text += f" If {documents} documents had nothing in common, it would hold about {percent(even)}."
     return [Sentence("first mode", text, numbers | {"even": even})]
@@ -158,7 +182,7 @@ def _wavelengths(known: Sequence[Facts]) -> list[Sentence]:
     without = [one for one in known if not one.wavelengths]
     if not found:
         return [Sentence("wavelengths", "No layer has a [[dominant wavelength]].", {})]
-    each = "; ".join(f"{one.label}: {', '.join(f'{w:.3g}' for w in one.wavelengths)}" for one in found[:_FEW])
+    each = "; ".join(f"{_head(one)}: {', '.join(f'{w:.3g}' for w in one.wavelengths)}" for one in found[:_FEW])
     more = f" and {len(found) - _FEW} more" if len(found) > _FEW else ""
     text = f"[[dominant wavelength|Dominant wavelengths]] in tokens: {each}{more}."
     if without:
@@ -255,15 +279,14 @@ def _who(which: Sequence[Facts], one: str, many: str) -> str:
 
 
 def _names(which: Sequence[Facts], most: int = _FEW) -> str:
-    """``layer 3``, ``layers 0, 2 and 5``; of many the first and their number."""
+    """``layer 3``, ``layers 0, 2 and 5``, ``head 1 of layer 3``; of many the first and their number."""
     if len(which) == 1:
-        return which[0].label
-    shown = [one.label for one in which[:most]]
-    if all(one.head == "mean" for one in which):
-        shown = [label.removeprefix("layer ") for label in shown]
+        return _head(which[0])
+    layers = all(one.head == "mean" for one in which)
+    shown = [str(one.index) if layers else _head(one) for one in which[: most if layers else 3]]
     rest = len(which) - len(shown)
     listed = _and(shown) if not rest else f"{', '.join(shown)} and {rest} more"
-    return f"layers {listed}" if all(one.head == "mean" for one in which) else listed
+    return f"layers {listed}" if layers else listed
 
 
 def _and(parts: Sequence[str]) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
 
 from eddyscope.report.pagedata.layers import missing_lags
-from eddyscope.report.pagedata.values import array, full_lags, value, word
+from eddyscope.report.pagedata.values import FloatArray, array, full_lags, value, word
 from eddyscope.report.views import View
-from eddyscope.study.summary import octave_density, peak_octave
+from eddyscope.study.summary import octave_density, octave_labels, peak_octave
 
 #: Octave densities within this factor of 1 are flat: the layer looks nowhere in particular.
 FLAT = 1.25
@@ -98,8 +99,58 @@ def facts(view: View) -> Facts:
     )
 
 
+def of_layers(found: Sequence[Facts], shown: Sequence[View]) -> list[Facts]:
+    """The same of whole layers: of single heads the mean, each head's energy by lag over its sum.
+
+    What has no mean, such as modes and statuses, is empty.
+    """
+    if all(one.head == "mean" for one in found):
+        return list(found)
+    made = []
+    for layer in dict.fromkeys(one.layer for one in found):
+        ones = [(one, view) for one, view in zip(found, shown, strict=True) if one.layer == layer]
+        known = [(one, view) for one, view in ones if np.isfinite(one.median_lag)]
+        first = ones[0][0]
+        density = [octave_density(view.data) for _, view in known]
+        mean = np.mean(density, axis=0) if density else np.full(1, np.nan)
+        labels = octave_labels(known[0][1].data) if known else [""]
+        made.append(
+            replace(
+                first,
+                label=f"layer {first.index}",
+                head="mean",
+                missing="" if known else first.missing,
+                median_lag=_median([view.data for _, view in known]),
+                near=float(np.mean([one.near for one, _ in known])) if known else np.nan,
+                far=float(np.mean([one.far for one, _ in known])) if known else np.nan,
+                peak_octave=labels[int(np.argmax(mean))] if known else "",
+                flat=bool(known) and _is_flat(mean),
+                sure=True,
+                wavelengths=(),
+                first_share=np.nan,
+                first_lag=np.nan,
+            )
+        )
+    return made
+
+
+def _median(heads: Sequence[xr.Dataset]) -> float:
+    """Smallest distance with half of the energy at or below it, of the mean over heads."""
+    if not heads:
+        return float("nan")
+    distance = np.abs(heads[0]["lag"].values)
+    energy = np.zeros(int(distance.max()) + 1)
+    for data in heads:
+        own = np.nan_to_num(array(data, "lag_energy", "lag"))
+        energy += np.bincount(distance, own, energy.size) / own.sum()
+    return float(np.argmax(np.cumsum(energy) >= 0.5 * energy.sum() * (1 - 1e-12)))
+
+
 def _flat(data: xr.Dataset) -> bool:
-    density = octave_density(data)
+    return _is_flat(octave_density(data))
+
+
+def _is_flat(density: FloatArray) -> bool:
     return bool(np.isfinite(density).all() and density.max() <= FLAT and density.min() >= 1 / FLAT)
 
 

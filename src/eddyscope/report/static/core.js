@@ -107,7 +107,7 @@ const colourBar = (title) => ({
   title: { text: title, side: "right" }, thickness: 10, outlinewidth: 0, len: 1, tickfont: { size: 10 }, ticklen: 3,
 });
 
-// --- the charting library: unpacked once, when the first chart comes into view ---------------------------------------
+// --- the charting library: unpacked once, when there is time, or when the first chart comes into view ---------------------------------------
 
 let library;
 function charting() {

@@ -78,6 +78,8 @@ function start() {
   showConclusions();
   showReader();
   watchCharts();
+  // The library is unpacked while the answer is read, so that the first chart does not wait for it.
+  (window.requestIdleCallback || ((later) => setTimeout(later, 500)))(() => charting(), { timeout: 3000 });
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 start();
