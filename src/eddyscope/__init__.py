@@ -10,7 +10,7 @@ from eddyscope.capture import capture, capture_fields, load_model, plan
 from eddyscope.errors import EddyscopeError, EddyscopeWarning
 
 if TYPE_CHECKING:
-    from eddyscope import models, windows
+    from eddyscope import heads, models, windows
     from eddyscope.comparison.compare import Comparison, compare
     from eddyscope.documents import Documents, read_documents
     from eddyscope.ensemble import AttentionEnsemble, LayerInfo
@@ -64,6 +64,7 @@ __all__ = [
     "capture_fields",
     "coherence",
     "compare",
+    "heads",
     "load_model",
     "models",
     "open_fields",
@@ -79,7 +80,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is asked for."""
-    if name in ("models", "windows"):
+    if name in ("heads", "models", "windows"):
         return import_module(f"eddyscope.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'eddyscope' has no attribute '{name}'")

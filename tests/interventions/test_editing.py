@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from typing import Any
 
 import numpy as np
@@ -193,3 +194,14 @@ def test_generation_with_a_cache_is_edited_too() -> None:
         start = model(input_ids=IDS[:, :12], use_cache=True)
         rest = model(input_ids=IDS[:, 12:], cache=start.cache, use_cache=True).logits
     torch.testing.assert_close(rest, whole[:, 12:], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gpt-base", "llama"])
+def test_edits_stay_although_nobody_holds_them_and_a_copy_takes_them_along(name: str) -> None:
+    model = MODELS[name]()
+    before, layer = outputs(model), attention_layers(model)[0].name
+    AppliedEdits(model, {layer: itself_alone})
+    gc.collect()
+    during = outputs(model)
+    assert not torch.allclose(during, before, atol=1e-3)
+    torch.testing.assert_close(outputs(copy.deepcopy(model)), during)

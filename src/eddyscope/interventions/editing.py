@@ -49,20 +49,20 @@ class AppliedEdits:
                 f"'{unknown[0]}' is not an attention layer of {type(model).__name__}.",
                 f"Its layers are {', '.join(layers)}.",
             )
-        self._stack = ExitStack()
-        with ExitStack() as stack:
+        self._undo = ExitStack()  # of plain calls, so that dropping this object does not undo anything
+        with ExitStack() as undo:
             bound = {layers[name]: partial(_checked, edit, layers[name]) for name, edit in edits.items()}
             if isinstance(model, GPT):
-                stack.enter_context(_on_gpt(bound))
+                _put_on_gpt(bound, undo)
             elif bound:
-                from eddyscope.interventions.hf import on_hugging_face
+                from eddyscope.interventions.hf import put_on_hugging_face
 
-                stack.enter_context(on_hugging_face(model, bound))
-            self._stack = stack.pop_all()
+                put_on_hugging_face(model, bound, undo)
+            self._undo = undo.pop_all()
 
     def remove(self) -> None:
         """Leave the model as it was; further calls do nothing."""
-        self._stack.close()
+        self._undo.close()
 
     def __enter__(self) -> AppliedEdits:
         return self
@@ -113,16 +113,13 @@ def _checked(edit: Edit, layer: AttentionLayer, weights: Tensor) -> Tensor:
     return found
 
 
-@contextmanager
-def _on_gpt(edits: Mapping[AttentionLayer, Callable[[Tensor], Tensor]]) -> Iterator[None]:
-    """Edits on the modules of a GPT."""
-    made: list[tuple[CausalSelfAttention, Callable[[Tensor], Tensor]]] = []
-    try:
-        for layer, edit in edits.items():
-            assert isinstance(layer.module, CausalSelfAttention)
-            layer.module.edits.append(edit)
-            made.append((layer.module, edit))
-        yield
-    finally:
-        for module, edit in made:
-            module.edits = [other for other in module.edits if other is not edit]
+def _put_on_gpt(edits: Mapping[AttentionLayer, Callable[[Tensor], Tensor]], undo: ExitStack) -> None:
+    """Put edits on the modules of a GPT."""
+    for layer, edit in edits.items():
+        assert isinstance(layer.module, CausalSelfAttention)
+        layer.module.edits.append(edit)
+        undo.callback(_take_off_gpt, layer.module, edit)
+
+
+def _take_off_gpt(module: CausalSelfAttention, edit: Callable[[Tensor], Tensor]) -> None:
+    module.edits = [other for other in module.edits if other is not edit]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -144,9 +145,15 @@ def _parameters(eager: Callable[..., Any]) -> tuple[frozenset[str], bool]:
     return frozenset(parameters), any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
-@contextmanager
-def on_hugging_face(model: nn.Module, edits: Mapping[AttentionLayer, WeightEdit]) -> Iterator[None]:
-    """Edits on the modules of a Hugging Face model.
+def put_on_hugging_face(model: nn.Module, edits: Mapping[AttentionLayer, WeightEdit], undo: ExitStack) -> None:
+    """Put edits on the modules of a Hugging Face model.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    edits : mapping of AttentionLayer to callable
+    undo : contextlib.ExitStack
+        Gets what takes them off again.
 
     Raises
     ------
@@ -155,27 +162,22 @@ def on_hugging_face(model: nn.Module, edits: Mapping[AttentionLayer, WeightEdit]
     """
     for layer in edits:
         eager_of(type(layer.module))
-    handles: list[Any] = []
-    made: list[tuple[nn.Module, WeightEdit]] = []
-    with _switched(model):
-        try:
-            for layer, edit in edits.items():
-                module = layer.module
-                if not hasattr(module, _HELD):
-                    setattr(module, _HELD, _Edits())
-                getattr(module, _HELD).functions.append(edit)
-                made.append((module, edit))
-                handles.append(module.register_forward_pre_hook(_forget))
-                handles.append(module.register_forward_hook(_expect_used))
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-            for module, edit in made:
-                held: _Edits = getattr(module, _HELD)
-                held.functions = [other for other in held.functions if other is not edit]
-                if not held.functions:
-                    delattr(module, _HELD)
+    _hold_switched(model, undo)
+    for layer, edit in edits.items():
+        module = layer.module
+        if not hasattr(module, _HELD):
+            setattr(module, _HELD, _Edits())
+        getattr(module, _HELD).functions.append(edit)
+        undo.callback(_take_off, module, edit)
+        undo.callback(module.register_forward_pre_hook(_forget).remove)
+        undo.callback(module.register_forward_hook(_expect_used).remove)
+
+
+def _take_off(module: nn.Module, edit: WeightEdit) -> None:
+    held: _Edits = getattr(module, _HELD)
+    held.functions = [other for other in held.functions if other is not edit]
+    if not held.functions:
+        delattr(module, _HELD)
 
 
 def _forget(module: nn.Module, _: Any) -> None:
@@ -191,8 +193,7 @@ def _expect_used(module: nn.Module, _: Any, __: Any) -> None:
         )
 
 
-@contextmanager
-def _switched(model: nn.Module) -> Iterator[None]:
+def _hold_switched(model: nn.Module, undo: ExitStack) -> None:
     """The edited attention in the model and all its parts, as long as any edit is on it."""
     state = _SWITCHED.get(model)
     if state is None:
@@ -200,13 +201,16 @@ def _switched(model: nn.Module) -> Iterator[None]:
         _switch(model, state)
         _SWITCHED[model] = state
     state.holders += 1
-    try:
-        yield
-    finally:
-        state.holders -= 1
-        if state.holders == 0:
-            _put_back(state)
-            del _SWITCHED[model]
+    undo.callback(_let_go, weakref.ref(model), state)
+
+
+def _let_go(model: weakref.ref[nn.Module], state: _Switched) -> None:
+    state.holders -= 1
+    if state.holders == 0:
+        _put_back(state)
+        held = model()
+        if held is not None:
+            _SWITCHED.pop(held, None)
 
 
 def _switch(model: nn.Module, state: _Switched) -> None:

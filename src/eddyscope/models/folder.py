@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from eddyscope.errors import StoreError
 from eddyscope.models.config import GPTConfig
 from eddyscope.models.gpt import GPT
+from eddyscope.models.shared import SharedGPT
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
@@ -62,6 +63,8 @@ def save_model(
         "vocabulary": model.vocabulary,
         "training": training or {},
     }
+    if isinstance(model, SharedGPT):
+        content["kept_heads"] = [list(heads) for heads in model.kept]
     # Last, so that a folder with a config is whole.
     write_whole(target / CONFIG, json.dumps(content, indent=1) + "\n")
 
@@ -111,15 +114,21 @@ def read_model(folder: str | Path) -> GPT:
         config = GPTConfig(**content["config"])
     except TypeError as error:
         raise StoreError(f"The config in '{folder}' has unknown fields ({error}).", "Upgrade eddyscope.") from error
-    model = build(config, content.get("vocabulary"))
+    kept = content.get("kept_heads")
+    model = build(config, content.get("vocabulary"), kept=kept)
     load_weights(model, read_weights(Path(folder) / WEIGHTS))
     return model.eval()
 
 
-def build(config: GPTConfig, vocabulary: list[str] | None = None, seed: int = 0) -> GPT:
-    """Return a fresh model without moving torch's global random state."""
+def build(
+    config: GPTConfig,
+    vocabulary: list[str] | None = None,
+    seed: int = 0,
+    kept: Sequence[Sequence[int]] | None = None,
+) -> GPT:
+    """Return a fresh model without moving torch's global random state; with ``kept``, one whose heads share."""
     with torch.random.fork_rng(devices=[]):  # torch's layers draw when made; the weights come from the seed
-        return GPT(config, vocabulary, seed=seed)
+        return GPT(config, vocabulary, seed=seed) if kept is None else SharedGPT(config, kept, vocabulary, seed=seed)
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:
