@@ -111,12 +111,34 @@ class LayerStore:
         self.first_key[documents, :, rows.first : stop] = maps[..., 0].cpu().numpy()
         # Anything that is not finite spoils the sum of its row; weights are bounded, so sums do not overflow.
         self.bad[documents] |= ~np.isfinite(sums).all(axis=(1, 2))
+        if self.values.dtype == np.float16:
+            maps = self._halved(maps, rows.value_norm is not None)  # before the cut: half of the bytes to gather
         if stop - rows.first == self.geometry.queries:
-            self.values[documents] = packed(maps, self.geometry)
+            self._pack(maps, documents)
         else:
             entries = block_entries(self.geometry, rows.first, stop)
             for document, values in zip(documents, packed(maps, self.geometry, rows.first), strict=True):
                 self.values[document][:, entries] = values
+
+    def _pack(self, maps: Tensor, documents: IntArray) -> None:
+        """Cut the kept entries of whole maps into the rows of these documents."""
+        first, count = int(documents[0]), len(documents)
+        if maps.device.type == "cpu" and int(documents[-1]) - first == count - 1:
+            # Straight to their place; without the mode NumPy would make a copy, in case an index were out of range.
+            index = _flat_index(self.geometry, 0, self.geometry.queries, maps.shape[-1], maps.device)
+            out = self.values[first : first + count]
+            np.take(maps.flatten(2).numpy(), index.numpy(), axis=2, out=out, mode="clip")
+        else:
+            self.values[documents] = packed(maps, self.geometry)
+
+    def _halved(self, maps: Tensor, unbounded: bool) -> Tensor:
+        """Half precision; by torch, as NumPy takes many times as long where numbers are small."""
+        halved = maps.half()
+        if unbounded and bool((halved.isinf() & maps.isfinite()).any()):
+            raise CaptureError(
+                f"Values of layer '{self.name}' are too large for half precision.", "Keep them in float32."
+            )
+        return halved
 
     def field(self, keep: IntArray | None = None) -> LagField:
         """The field of all documents, or of those given."""
