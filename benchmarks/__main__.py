@@ -10,34 +10,59 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import analysis
-from benchmarks.machine import describe
+from benchmarks.machine import CAPTURE_PACKAGES, describe
 
 RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
-    """Run the analysis benchmark and write ``analysis.json`` and ``analysis.md``."""
+    """Time the analysis against a peer, or capture against reading; write a table and all figures."""
     options = _options()
+    if options.what == "capture":
+        _capture(options)
+    else:
+        _analysis(options)
+    print(f"Kept in {options.out}.")
+
+
+def _capture(options: argparse.Namespace) -> None:
+    """Run the capture benchmark and write ``capture.json`` and ``capture.md``."""
+    from benchmarks import capture
+
+    machine = describe(CAPTURE_PACKAGES)
+    timer = time.process_time if options.cpu_time else time.perf_counter
+    measured = capture.measure(capture.Setting(), 1 if options.quick else options.repeats, not options.quick, timer)
+    record = {"date": datetime.now(UTC).strftime("%Y-%m-%d"), **capture.as_record(measured, machine)}
+    _keep(options.out, "capture", record, capture.markdown(measured, machine))
+
+
+def _analysis(options: argparse.Namespace) -> None:
+    """Run the analysis benchmark and write ``analysis.json`` and ``analysis.md``."""
     machine = describe()
     setting = analysis.Setting(options.documents, options.context, options.seed)
     repeats = 1 if options.quick else options.repeats
     slow_repeats = 1 if options.quick else options.slow_repeats
     timer = time.process_time if options.cpu_time else time.perf_counter
     measured = analysis.measure(setting, repeats, slow_repeats, not options.quick, timer)
-    table = markdown(measured, machine)
+    _keep(options.out, "analysis", as_record(measured, machine), markdown(measured, machine))
+
+
+def _keep(folder: Path, name: str, record: dict[str, object], table: str) -> None:
+    """Print the table, and write it and the figures."""
     print(table)
-    options.out.mkdir(parents=True, exist_ok=True)
-    record = as_record(measured, machine)
-    _write(options.out / "analysis.json", json.dumps(record, indent=2) + "\n")
-    _write(options.out / "analysis.md", table)
-    print(f"Kept in {options.out}.")
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / f"{name}.json", json.dumps(record, indent=2) + "\n")
+    _write(folder / f"{name}.md", table)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
+    parser.add_argument(
+        "what", nargs="?", choices=("analysis", "capture"), default="analysis", help="what to time (analysis)"
+    )
     parser.add_argument("--repeats", type=int, default=5, help="rounds of ours and peer in alternation (5)")
     parser.add_argument("--slow-repeats", type=int, default=1, help="repeats of the rows beside the target (1)")
-    parser.add_argument("--quick", action="store_true", help="one round, without the slowest row")
+    parser.add_argument("--quick", action="store_true", help="one round, without the slowest row or peak memory")
     parser.add_argument(
         "--cpu-time", action="store_true", help="CPU seconds, all threads added up; for a busy machine, with one thread"
     )

@@ -8,9 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = ("eddyscope", "numpy", "scipy", "xarray", "scikit-learn", "PyWavelets")
+CAPTURE_PACKAGES = ("eddyscope", "torch", "transformers", "numpy", "zarr")
 
 
-def describe() -> dict[str, object]:
+def describe(packages: tuple[str, ...] = PACKAGES) -> dict[str, object]:
     """Processor, cores, memory, threads and versions."""
     return {
         "processor": _processor(),
@@ -20,7 +21,7 @@ def describe() -> dict[str, object]:
         "load_at_start": round(os.getloadavg()[0], 2),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in PACKAGES},
+        "versions": {name: _version(name) for name in packages},
     }
 
 
