@@ -179,3 +179,53 @@ def test_identity_is_that_of_the_bytes(tmp_path: Path) -> None:
     (tmp_path / "f" / "x").rename(tmp_path / "f" / "y")
     assert identify(tmp_path / "f")["sha256"] != first["sha256"]
     assert first["bytes"] == 3
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "zarr", "zarr-group", "safetensors", "pt", "pt-layers"])
+def test_every_kind_of_file_gives_the_same_attention(tmp_path: Path, kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    numpy_safetensors = pytest.importorskip("safetensors.numpy")
+    attention = weights(6, 16, 16)
+    path = tmp_path / f"a.{kind.partition('-')[0]}"
+    match kind:
+        case "npy":
+            np.save(path, attention[:, None])
+        case "npz":
+            np.savez(path, layer0=attention)
+        case "zarr":
+            zarr.save_array(path, attention[:, None])
+        case "zarr-group":
+            zarr.open_group(path, mode="w").create_array("layer0", data=attention)
+        case "safetensors":
+            numpy_safetensors.save_file({"layer0": attention}, path)
+        case "pt":
+            torch.save(torch.from_numpy(attention)[:, None], path)
+        case "pt-layers":
+            torch.save({"layer0": torch.from_numpy(attention)}, path)
+    ensemble = es.AttentionEnsemble.from_arrays(read_arrays(path))
+    expected = es.AttentionEnsemble.from_arrays(torch.from_numpy(attention)[:, None])
+    np.testing.assert_array_equal(ensemble[0].values, expected[0].values)
+
+
+def test_half_precision_of_torch_is_read_as_float32(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save({"layer0": torch.from_numpy(weights(4, 16, 16)).bfloat16()}, tmp_path / "a.pt")
+    ensemble = es.AttentionEnsemble.from_arrays(read_arrays(tmp_path / "a.pt"))
+    assert ensemble[0].values.dtype == np.float32
+
+
+def test_a_file_of_tensors_with_code_in_it_is_a_pickle(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    exploit, trace = Exploit(), tmp_path / "trace"
+    exploit.trace = str(trace)
+    torch.save({"layer0": torch.zeros(2, 4, 4), "more": exploit}, tmp_path / "a.pt")
+    with pytest.raises(InputError, match=r"'a.pt' is a pickle, which can run code"):
+        read_arrays(tmp_path / "a.pt")
+    assert not trace.exists()
+
+
+def test_a_checkpoint_in_the_place_of_attention_is_refused(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save({"model": {"w": torch.zeros(2)}, "iter_num": 3}, tmp_path / "ckpt.pt")
+    with pytest.raises(InputError, match=r"'ckpt.pt' holds a dict, expected a tensor.*no attention: capture the model"):
+        read_arrays(tmp_path / "ckpt.pt")

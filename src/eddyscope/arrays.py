@@ -1,4 +1,4 @@
-"""Attention arrays on disk: ``.npy``, ``.npz``, Zarr and safetensors, read without ever running code.
+"""Attention arrays on disk: ``.npy``, ``.npz``, Zarr, safetensors and files of tensors, read without ever running code.
 
 What the arrays must look like is the business of :meth:`eddyscope.AttentionEnsemble.from_arrays`; here they are only
 read and named.
@@ -7,6 +7,7 @@ read and named.
 from __future__ import annotations
 
 import hashlib
+import pickle
 import re
 import zipfile
 from collections.abc import Iterable
@@ -20,9 +21,11 @@ from eddyscope.errors import InputError, MissingDependencyError
 
 Array = npt.NDArray[Any]
 
-_KINDS = ".npy, .npz, .safetensors, or a Zarr folder"
-#: What torch.save and pickle write; opening one can run whatever code is in it.
-_PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".joblib")
+_KINDS = ".npy, .npz, .safetensors, .pt, or a Zarr folder"
+#: Opening one can run whatever code is in it.
+_PICKLES = (".bin", ".ckpt", ".pkl", ".pickle", ".joblib")
+#: What torch.save writes; of these torch can read the tensors alone.
+_TENSORS = (".pt", ".pth")
 _BLOCK = 1 << 20
 
 
@@ -32,23 +35,23 @@ def read_arrays(path: str | Path) -> Array | dict[str, Array]:
     Parameters
     ----------
     path : str or Path
-        A ``.npy`` file; a ``.npz`` or ``.safetensors`` file or a Zarr group with one array for each layer, or with one
-        array of all layers; a Zarr array.
+        A ``.npy`` file; a ``.npz``, ``.safetensors`` or ``.pt`` file or a Zarr group with one array for each layer, or
+        with one array of all layers; a Zarr array.
 
     Returns
     -------
     array or dict
         An array as it is stored (a ``.npy`` file is mapped, not read). Several arrays as a mapping from layer name:
-        in the order of a ``.npz`` file, else in the natural order of the names (2 before 10), since the other formats
-        keep none. ``/`` in a name becomes ``.``. One array of three dimensions (documents, L, L) is one layer; one
-        array of four or five is taken as all layers, whatever its name.
+        in the order of a ``.npz`` or ``.pt`` file, else in the natural order of the names (2 before 10), since the
+        other formats keep none. ``/`` in a name becomes ``.``. One array of three dimensions (documents, L, L) is one
+        layer; one array of four or five is taken as all layers, whatever its name.
 
     Raises
     ------
     InputError
         Where there is no such file, it is not one of these kinds, it cannot be read, or it is a pickle.
     MissingDependencyError
-        Where safetensors is needed and not installed.
+        Where safetensors or torch is needed and not installed.
     """
     place = Path(path)
     if not place.exists():
@@ -64,6 +67,8 @@ def read_arrays(path: str | Path) -> Array | dict[str, Array]:
         return _named(_read_npz(place))
     if suffix == ".safetensors":
         return _named(_read_safetensors(place))
+    if suffix in _TENSORS:
+        return _named(_read_tensors(place))
     raise InputError(f"'{place.name}' is not a kind of file that holds attention.", f"Expected {_KINDS}.")
 
 
@@ -144,6 +149,17 @@ def _read_safetensors(path: Path) -> dict[str, Array]:
     except (OSError, SafetensorError, TypeError, ValueError) as error:
         raise _unreadable(path, error) from error
     return arrays
+
+
+def _read_tensors(path: Path) -> dict[str, Array]:
+    try:
+        from eddyscope.capture.tensors import read_tensors
+    except ImportError as error:
+        raise MissingDependencyError("torch", "Reading a .pt file", "hf") from error
+    try:
+        return read_tensors(path)
+    except pickle.UnpicklingError as error:
+        raise _pickle(path) from error
 
 
 def _read_zarr(path: Path) -> dict[str, Array]:
