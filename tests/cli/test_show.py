@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import eddyscope as es
 import planted
+from eddyscope.cli.bars import bar, print_bars
 from eddyscope.cli.table import _percent, bands, print_study, short_names, title
 from eddyscope.study.words import conclusions
 
@@ -27,7 +30,7 @@ def study() -> es.Study:
 
 def printed(study: es.Study) -> str:
     file = io.StringIO()
-    print_study(study, file=file)
+    print_study(study, file=file, bars=True)
     return file.getvalue()
 
 
@@ -51,6 +54,43 @@ def test_it_fits_80_columns_without_colour(study: es.Study) -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert text.isascii()
     assert "\x1b" not in text
+
+
+def test_bars_show_the_shares_of_the_study(study: es.Study) -> None:
+    lines = printed(study).splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("Share of the fluctuation"))
+    share = study.packed(0)["octave_share"].values
+    assert lines[first + 1].split() == ["0", "1-2", "3-6", "7-14", "15-30", "31-47"]
+    row = lines[first + 2]
+    assert row.startswith("0 ")
+    width = lines[first + 1].index("1-2") - lines[first + 1].index("0") - 1
+    cells = [row[8 + k * (width + 1) :][:width].strip() for k in range(share.size)]
+    assert [len(cell.replace(".", "")) for cell in cells] == [round(s * width) for s in share]
+
+
+def test_bars_are_blocks_and_coloured_in_a_terminal_alone(study: es.Study) -> None:
+    names = short_names(study.layers)
+    for terminal in (True, False):
+        file = io.StringIO()
+        console = Console(file=file, force_terminal=terminal, width=80, color_system="standard")
+        print_bars(console, study, names)
+        assert ("\x1b[34m" in file.getvalue()) == terminal
+
+
+@pytest.mark.parametrize(
+    ("share", "plain", "blocks"),
+    [
+        (0.0, "", ""),
+        (1.0, "####", "████"),
+        (0.5, "##", "██"),
+        (0.001, ".", "▏"),
+        (0.53, "##", "██▏"),
+        (math.nan, "-", "-"),
+    ],
+)
+def test_a_bar_is_as_long_as_its_share(share: float, plain: str, blocks: str) -> None:
+    assert bar(share, 4, blocks=False) == plain
+    assert bar(share, 4, blocks=True) == blocks
 
 
 def test_rows_say_what_the_summary_says(study: es.Study) -> None:

@@ -85,9 +85,9 @@ def test_first_modes_are_those_of_the_study(near_and_far):
 
 
 def test_a_planted_wavelength_is_named():
-    study = analyzed(planted.periodic(40, 96, 8, seed=3), planted.noise(40, 96, seed=4))
+    study = analyzed(planted.periodic(40, 128, 9, seed=3), planted.noise(40, 128, seed=4))
     found = float(study.packed(0)["dominant_wavelength"][0])
-    assert found == pytest.approx(8, abs=0.3)
+    assert found == pytest.approx(9, abs=0.3)
     said = told(study)["wavelengths"]
     assert said == f"Dominant wavelengths in tokens: layer 0: {found:.3g}. Layer 1 has none."
 
@@ -143,10 +143,8 @@ def test_heads_are_averaged_for_layers_and_named_by_themselves(by_head):
     }
     if len(set(medians.values())) > 1:
         layer, head = min(medians, key=medians.__getitem__)
-        assert (
-            f"Of single heads, head {head} of layer {layer} is nearest, with half within {min(medians.values()):.0f} token"
-            in said["heads"]
-        )
+        least = f"with half within {min(medians.values()):.0f} token"
+        assert f"Of single heads, head {head} of layer {layer} is nearest, {least}" in said["heads"]
         assert f"farthest, with half within {max(medians.values()):.0f} token" in said["heads"]
     assert "head" not in said.get("nearest", "") + said.get("farthest", "")
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from eddyscope.cli.bars import print_bars
 from eddyscope.study.study import Study
 from eddyscope.study.words import conclusions
 
@@ -52,7 +53,7 @@ _LEGEND = {
 }
 
 
-def print_study(study: Study, file: IO[str] | None = None, where: str | None = None) -> None:
+def print_study(study: Study, file: IO[str] | None = None, where: str | None = None, bars: bool = False) -> None:
     """Print the table of a study, what its columns mean, and everything to know before using the numbers.
 
     Parameters
@@ -62,6 +63,8 @@ def print_study(study: Study, file: IO[str] | None = None, where: str | None = N
         Standard output by default. Colours and the width of the window only where it is a terminal.
     where : str, optional
         Where the results are; printed last.
+    bars : bool
+        Small bar charts under the table.
     """
     console = Console(file=file, highlight=False, markup=False)
     table = study.summary()
@@ -75,6 +78,8 @@ def print_study(study: Study, file: IO[str] | None = None, where: str | None = N
     console.print(_table(study, table, names, notes))
     console.print()
     _print_list(console, list(_legend(table).items()))
+    if bars:
+        print_bars(console, study, names)
     if notes.letters:
         console.print("\nNotes")
         _print_list(console, [(letter, _explained(text)) for text, letter in notes.letters.items()])
