@@ -69,8 +69,8 @@ ModelName = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A bundled model such as base; a folder, written with a separator (./model); or the id of a model "
-        "on the Hugging Face hub.",
+        help="A bundled model such as base; a folder, written with a separator (./model); a checkpoint of nanoGPT "
+        "(./out/ckpt.pt); or the id of a model on the Hugging Face hub.",
     ),
 ]
 
