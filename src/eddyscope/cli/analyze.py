@@ -24,8 +24,8 @@ def analyze_command(
         typer.Argument(
             metavar="ARRAYS",
             help="What eddyscope capture wrote (fields.zarr), or attention after the softmax: .npy, .npz, .pt, "
-            ".safetensors or Zarr, one array (documents, layers, L, L) or (documents, layers, heads, L, L), or one per layer "
-            "(documents, L, L) or (documents, heads, L, L).",
+            ".safetensors or Zarr, one array (documents, layers, L, L) or (documents, layers, heads, L, L), or one per "
+            "layer (documents, L, L) or (documents, heads, L, L).",
         ),
     ],
     two_sided: Annotated[
