@@ -20,7 +20,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Text; what stands between backticks is code, between double asterisks bold."""
+    """Text; what stands between backticks is code, between asterisks emphasis, double ones bold."""
 
     text: str
 
@@ -61,7 +61,9 @@ def _markdown(block: Block) -> str:
 
 
 def _plain(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("H*", "H\\*")
+    """Text for Markdown: no HTML, and the star of H* is no emphasis (in code it is none anyway)."""
+    parts = text.replace("&", "&amp;").replace("<", "&lt;").split("`")
+    return "`".join(part if index % 2 else part.replace("H*", "H\\*") for index, part in enumerate(parts))
 
 
 _PAGE = """<!DOCTYPE html>
@@ -116,6 +118,7 @@ def _html(block: Block, folder: Path) -> str:
 
 
 def _inline(text: str) -> str:
-    escaped = html.escape(text)
+    escaped = html.escape(text).replace("H*", "H&#42;")
     escaped = re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped)
-    return re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", escaped)
+    escaped = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", escaped)
+    return re.sub(r"\*([^*]+)\*", r"<em>\1</em>", escaped)

@@ -8,7 +8,7 @@ architecture, of its untrained twins and, where two architectures are compared, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +60,7 @@ class Finding:
 
 
 Seeds = Sequence[Evidence]
+_THIRDS = ("3-4", "5-6")
 
 
 # --- one architecture -----------------------------------------------------------------------------------------------
@@ -70,7 +71,7 @@ def distances(trained: Seeds, twins: Seeds) -> Finding:
     own, null = _rise(trained), _rise(twins)
     apart = seeds_difference(*own, *null)
     found, twin = seeds_estimate(*own), seeds_estimate(*null)
-    words = _shown(found), _shown(twin)
+    words = f"{_shown(found)} octaves", f"{_shown(twin)} octaves"
     if found.low > 0 and apart.low > 0:
         return Finding(SUPPORTED, *words, "Late layers hold their energy at larger distances, untrained twins do not.")
     if found.high < 0:
@@ -97,7 +98,7 @@ def concentration(trained: Seeds, twins: Seeds) -> Finding:
         seeds_difference(*_values([m.t_spec for m in trained], k), *_values([m.t_spec for m in twins], k))
         for k in range(2)
     ]
-    words = "; ".join(map(_shown, found)), "; ".join(map(_shown, null))
+    words = _listed(map(_shown, found)), _listed(map(_shown, null))
     low, high = T_SPEC / ABOUT, T_SPEC * ABOUT
     resolved = np.stack([m.resolved[:, :2] for m in trained])
     beside = _beside(resolved)
@@ -212,7 +213,7 @@ def _bracket(models: Seeds) -> tuple[FloatArray, FloatArray]:
 
 def _brackets(models: Seeds) -> str:
     low, high = _bracket(models)
-    return ", ".join(f"{a:.0f} to {'∞' if np.isinf(b) else f'{b:.0f}'}" for a, b in zip(low, high, strict=True))
+    return _listed(f"{a:.0f} to {'∞' if np.isinf(b) else f'{b:.0f}'}" for a, b in zip(low, high, strict=True))
 
 
 def provision(trained: Seeds, twins: Seeds) -> Finding:
@@ -271,7 +272,7 @@ def energies(trained: Seeds, twins: Seeds, others: Seeds, other_twins: Seeds) ->
     """C5: more scalogram energy in every layer than the standard model."""
     found = [_between(trained, others, "energy", slice(k, k + 1)) for k in range(6)]
     null = [_between(twins, other_twins, "energy", slice(k, k + 1)) for k in range(6)]
-    words = "; ".join(_ratio(f) for f in found), "; ".join(_ratio(n) for n in null)
+    words = _listed(map(_ratio, found)), _listed(map(_ratio, null))
     corrected = holm(np.array([f.p for f in found]))
     lower = [str(k + 1) for k, f in enumerate(found) if f.value < 0 and corrected[k] < 0.05]
     alone = " Untrained, the gate alone gives more in every layer too." if all(n.low > 0 for n in null) else ""
@@ -287,7 +288,7 @@ def complexity(trained: Seeds, twins: Seeds, others: Seeds, other_twins: Seeds) 
     """C6: more complex than the standard model in layers 3-4, less in layers 5-6."""
     found = [_between(trained, others, "participation", layers) for layers in (MIDDLE, LATE)]
     null = [_between(twins, other_twins, "participation", layers) for layers in (MIDDLE, LATE)]
-    words = "; ".join(_ratio(f) for f in found), "; ".join(_ratio(n) for n in null)
+    words = _listed(map(_ratio, found), _THIRDS), _listed(map(_ratio, null), _THIRDS)
     if found[0].low > 0 and found[1].high < 0:
         if null[0].low > 0 and null[1].high < 0:
             return Finding(REFUTED, *words, "Untrained twins differ in the same way.")
@@ -329,6 +330,13 @@ def _of_layer(measured: Sequence[Measured], layer: int) -> Difference:
 
 def _shown(found: Difference) -> str:
     return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+
+
+def _listed(texts: Iterable[str], names: Sequence[str] = ("1", "2", "3", "4", "5", "6")) -> str:
+    """Texts by layer."""
+    return "; ".join(
+        f"layer{'s' if '-' in name else ''} {name}: {text}" for name, text in zip(names, texts, strict=False)
+    )
 
 
 def _ratio(found: Difference) -> str:

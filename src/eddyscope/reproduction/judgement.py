@@ -87,10 +87,8 @@ def _judged(claim: Claim, witnesses: list[Witness]) -> Judged:
         return Judged(claim, tuple(rows), OPEN, "No model that the claim is about took part.")
     against = [row.label for row in counted if row.finding.verdict == REFUTED]
     if against:
-        names = "all" if len(against) == len(counted) else ", ".join(against)
-        return Judged(
-            claim, tuple(rows), REFUTED, f"Not supported in {names} of {len(counted)}: {_why(counted, REFUTED)}"
-        )
+        where = f"{', '.join(against)} ({len(against)} of {len(counted)})"
+        return Judged(claim, tuple(rows), REFUTED, f"Not supported in {where}: {_why(counted, REFUTED)}")
     if all(v == SUPPORTED for v in verdicts):
         return Judged(claim, tuple(rows), SUPPORTED, f"In all {len(counted)}: {_why(counted, SUPPORTED)}")
     unclear = [row.label for row in counted if row.finding.verdict == OPEN]

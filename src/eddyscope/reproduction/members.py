@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,16 @@ class Architecture:
         return self.members[0].config
 
 
-def find_members(folder: str | Path | None = None) -> tuple[list[Member], list[str]]:
+def find_members(
+    folder: str | Path | None = None, bundled: Sequence[str] | None = None
+) -> tuple[list[Member], list[str]]:
     """The bundled models, and those in the folders directly below ``folder``.
+
+    Parameters
+    ----------
+    folder : str or Path, optional
+    bundled : sequence of str, optional
+        Which bundled models take part; all by default.
 
     Returns
     -------
@@ -82,9 +91,16 @@ def find_members(folder: str | Path | None = None) -> tuple[list[Member], list[s
     Raises
     ------
     InputError
-        Where ``folder`` is not a folder, or holds no model at all.
+        Where ``folder`` is not a folder or holds no model at all, or a bundled model is not there.
     """
-    members = [_read(BUNDLED / name, name) for name in names()]
+    chosen = names() if bundled is None else list(bundled)
+    missing = [name for name in chosen if name not in names()]
+    if missing or not chosen:
+        raise InputError(
+            f"There is no bundled model '{missing[0]}'." if missing else "No bundled model was chosen.",
+            f"Choose from {', '.join(names())}.",
+        )
+    members = [_read(BUNDLED / name, name) for name in chosen]
     notes: list[str] = []
     found = 0
     for place in _folders(folder):

@@ -58,10 +58,10 @@ def _introduction(found: Reproduction) -> list[Block]:
     return [
         Paragraph(
             "The study is *Multiscale POD of Transformer Attention Fields* (arXiv 2606.06573). Here "
-            f"{len(found.documents)} documents of {found.documents.context} characters from {found.description} are "
-            f"read by {len(found.records)} trained models and by {TWINS} untrained twins of each architecture. "
-            "Intervals are 95 %, by the jackknife over groups of documents; differences are paired over documents. "
-            "Layers are counted from 1, as in the study."
+            f"{len(found.records)} trained models, and {TWINS} untrained twins of each architecture, read "
+            f"{len(found.documents)} documents of {found.documents.context} characters: {found.description}. Intervals "
+            "are 95 %, by the jackknife over groups of documents; differences are paired over documents. Layers are "
+            "counted from 1, as in the study."
         ),
         Paragraph(_basis(found)),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +73,7 @@ class Reproduction:
 def repeat(
     models: str | Path | None = None,
     *,
+    bundled: Sequence[str] | None = None,
     text: str | Path | None = None,
     documents: int = 150,
     seed: int = 0,
@@ -80,7 +81,7 @@ def repeat(
     progress: Progress | None = None,
 ) -> Reproduction:
     """Repeat the study; see :func:`eddyscope.reproduction.run.reproduce`, which also writes it down."""
-    members, notes = find_members(models)
+    members, notes = find_members(models, bundled)
     found = architectures(members)
     read_documents, description = read(members[0], text, documents, seed)
     _enough(read_documents)

@@ -101,8 +101,7 @@ def layer_rows(
                     "t_spec": float(masked["t_spec_published"].values[0]),
                     "h": masked["effective_rank"].values[0],
                     "scale": float(masked["dominant_scale"].values[0]),
-                    "zeros": float((read == 0).mean()),
-                    "energy_at_0": float((read[0] ** 2).sum() / max((read**2).sum(), np.finfo(float).tiny)),
+                    **_read_ahead(read),
                 },
                 "defaults": {
                     "t_spec": _interval(ours, "field_t_spec_resolved"),
@@ -120,6 +119,22 @@ def layer_rows(
             }
         )
     return found
+
+
+def _read_ahead(read: FloatArray) -> dict[str, float]:
+    """What the script finds in the masked half: zeros, the diagonal at s = 0, and the last query's end repeated.
+
+    Parameters
+    ----------
+    read : array, shape (lag, document, query)
+    """
+    energy = read**2
+    total = max(float(energy.sum()), np.finfo(float).tiny)
+    return {
+        "zeros": float((read == 0).mean()),
+        "energy_at_0": float(energy[0, :, :-1].sum()) / total,
+        "energy_of_last": float(energy[:, :, -1].sum()) / total,
+    }
 
 
 def fit_statuses(*studies: Study) -> list[str]:

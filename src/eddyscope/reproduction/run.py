@@ -29,6 +29,7 @@ def reproduce(
     out: str | Path,
     models: str | Path | None = None,
     *,
+    bundled: Sequence[str] | None = None,
     text: str | Path | None = None,
     documents: int = 150,
     seed: int = 0,
@@ -46,6 +47,8 @@ def reproduce(
     models : str or Path, optional
         Folder whose folders ``eddyscope train`` has written: more seeds and sizes beside the bundled models. With
         three seeds of an architecture verdicts are about the architecture.
+    bundled : sequence of str, optional
+        Which bundled models take part; all by default.
     text : str or Path, optional
         What the models read; the validation split of TinyShakespeare by default, where it is found.
     documents, seed : int
@@ -79,7 +82,13 @@ def reproduce(
                 drawn.update(_draw(member, preset, study, folder.stage))
 
         found = repeat(
-            models, text=text, documents=documents, seed=seed, keep=keep if figures else None, progress=progress
+            models,
+            bundled=bundled,
+            text=text,
+            documents=documents,
+            seed=seed,
+            keep=keep if figures else None,
+            progress=progress,
         )
         with writing(folder.path):
             _write(found, drawn, folder.stage, figures, command, time.perf_counter() - started)
