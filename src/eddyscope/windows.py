@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from eddyscope.interventions.windows.apply import apply
     from eddyscope.interventions.windows.cost import Cost, cost
     from eddyscope.interventions.windows.find import Windows, find
+    from eddyscope.interventions.windows.modes import owed_to_modes
+    from eddyscope.interventions.windows.modestudy import modes_owed
     from eddyscope.interventions.windows.native import config
     from eddyscope.interventions.windows.plan import LayerWindow, WindowPlan, load, save
     from eddyscope.interventions.windows.reader import Reader
@@ -35,7 +37,9 @@ _FROM = {
     "cost": "cost",
     "find": "find",
     "load": "plan",
+    "modes_owed": "modestudy",
     "open_agreement": "write",
+    "owed_to_modes": "modes",
     "save": "plan",
 }
 
@@ -52,7 +56,9 @@ __all__ = [
     "cost",
     "find",
     "load",
+    "modes_owed",
     "open_agreement",
+    "owed_to_modes",
     "save",
 ]
 

@@ -17,7 +17,7 @@ from eddyscope.capture import load_model
 @pytest.fixture(scope="module")
 def written(typed: Callable[..., Any], model: Path, text: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     out = tmp_path_factory.mktemp("windows") / "out"
-    given = ("--text", text, "--context", 24, "--documents", 40, "--windows", "4,8", "--octaves")
+    given = ("--text", text, "--context", 24, "--documents", 40, "--windows", "4,8", "--octaves", "--modes", 1)
     result = typed("windows", model, *given, "--max-loss-rise", "0.001,0.1", "--measurements", 10, "--out", out)
     assert result.status == 0, result.err
     return out, result
@@ -38,6 +38,8 @@ def test_the_command_line_equals_the_python(written: Any, model: Path, text: Pat
     again = es.windows.open_agreement(out)
     pd.testing.assert_frame_equal(again.cells, found.agreement.cells)
     pd.testing.assert_frame_equal(again.correlations, found.agreement.correlations)
+    modes = pd.read_csv(out / "modes.csv", dtype={"head": str})
+    pd.testing.assert_frame_equal(modes, es.windows.modes_owed(loaded, documents, [1]))
 
 
 def test_everything_is_written_and_listed(written: Any) -> None:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from eddyscope.cli.guard import is_debug
 from eddyscope.cli.run import AUTO, Reading, read, reading_options
-from eddyscope.cli.shared import ModelName, Output, model_options, numbers, output_options, takes
+from eddyscope.cli.shared import ModelName, Output, layer_list, model_options, numbers, output_options, takes
 from eddyscope.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import pandas as pd
 
     from eddyscope.cli.progress import Advance, Display
     from eddyscope.documents import Documents
     from eddyscope.interventions.windows.find import Windows
 
 WINDOWS = "Windows"
+Result = TypeVar("Result")
 
 #: What the stages of the search are called while they run.
 _STAGES = {
@@ -28,6 +31,7 @@ _STAGES = {
     "octaves": "Measuring each layer without one octave of distances",
     "search": "Shortening windows together",
     "unseen": "Measuring on documents that the search has not seen",
+    "modes": "Measuring without bands and modes",
 }
 
 
@@ -40,6 +44,7 @@ class Wanted:
     sink: str
     windows: list[int] | None
     octaves: bool
+    modes: list[int | str]
     measurements: int | None
     seed: int
 
@@ -75,6 +80,14 @@ def window_options(
         bool,
         _option("Measure also what each layer owes to each octave of distance, against its energy.", "--octaves"),
     ] = False,
+    modes: Annotated[
+        str | None,
+        _option(
+            "Layers, by position or name, whose bands and modes are taken out too, against as much energy at random.",
+            metavar="LIST",
+            show_default="none",
+        ),
+    ] = None,
     measurements: Annotated[
         int | None,
         _option(
@@ -94,7 +107,7 @@ def window_options(
     rises = numbers("--max-loss-rise", max_loss_rise)
     if not all(0 < rise < float("inf") for rise in rises):
         raise UsageError(f"--max-loss-rise is '{max_loss_rise}'; expected numbers above 0.")
-    return Wanted(rises, heads, sink, _window_list(windows), octaves, measurements, seed)
+    return Wanted(rises, heads, sink, _window_list(windows), octaves, layer_list(modes) or [], measurements, seed)
 
 
 def _window_list(text: str | None) -> list[int] | None:
@@ -121,8 +134,8 @@ def windows_command(
     """Take distances away from each layer, measure what that costs, and find the shortest windows that fit.
 
     Writes windows.json (the plan: es.windows.apply puts it on the model), the loss under shorter windows (curve.csv),
-    figures, and model/config.json where the architecture has sliding windows of its own. The loss of the plan is
-    measured on documents that the search has not seen.
+    figures, what bands and modes are worth (modes.csv, with --modes), and model/config.json where the architecture has
+    sliding windows of its own. The loss of the plan is measured on documents that the search has not seen.
 
     Example: eddyscope windows base --text book.txt --max-loss-rise 0.02 --out windows
 
@@ -159,17 +172,29 @@ def windows_command(
                 progress=shown,
             ),
         )
+        modes = _modes(display, loaded.model, documents, wanted)
         config, why_not = _config(loaded.model, found)
         with display.stage("writing", "Writing the results"):
             record = _record(invocation, documents, display) | {"config": why_not or "model/config.json"}
-            write_windows(found, folder, figures=output.figures, config=config, record=record)
+            write_windows(found, folder, modes=modes, figures=output.figures, config=config, record=record)
     if not output.quiet:
         from eddyscope.cli.windowtable import print_windows
 
-        print_windows(found, output.out)
+        print_windows(found, output.out, modes)
 
 
-def _in_stages(display: Display, work: Callable[[Callable[[str, int, int], None]], Windows]) -> Windows:
+def _modes(display: Display, model: Any, documents: Documents, wanted: Wanted) -> pd.DataFrame | None:
+    """What is owed to bands and modes of the layers that were named."""
+    from eddyscope.interventions.windows.modestudy import modes_owed
+
+    if not wanted.modes:
+        return None
+    return _in_stages(
+        display, lambda shown: modes_owed(model, documents, wanted.modes, seed=wanted.seed, progress=shown)
+    )
+
+
+def _in_stages(display: Display, work: Callable[[Callable[[str, int, int], None]], Result]) -> Result:
     """Run work that names its stages as it reaches them, each shown by a stage of its own."""
     from contextlib import ExitStack
 

@@ -16,7 +16,7 @@ from eddyscope.interventions.windows.plan import WindowPlan
 _COLUMNS = 9
 
 
-def print_windows(found: Windows, out: Path) -> None:
+def print_windows(found: Windows, out: Path, modes: pd.DataFrame | None = None) -> None:
     """Print the curve with the windows of the plan, and what each plan costs and saves."""
     console = Console(highlight=False, markup=False)
     if len(found.curve) and found.curve["head"].nunique() == 1:
@@ -24,6 +24,9 @@ def print_windows(found: Windows, out: Path) -> None:
         console.print(_curve(found.curve, found.plan))
         console.print()
     console.print(_plans(found.plans))
+    if modes is not None:
+        console.print()
+        console.print(_modes(modes))
     for note in found.notes:
         console.print(f"- {note}", soft_wrap=True)
     console.print(f"\nThe results are in {out}: start with windows.json.", soft_wrap=True)
@@ -61,5 +64,23 @@ def _plans(plans: tuple[WindowPlan, ...]) -> Table:
             f"{loss['rise']:.4f}{bounds}",
             cache,
             f"{100 * cost['flops_share']:.1f} %",
+        )
+    return shown
+
+
+def _modes(modes: pd.DataFrame) -> Table:
+    shown = Table(box=None, pad_edge=False, header_style="")
+    for heading in ("layer", "band", "mode", "energy share", "rise without it", "as much at random", "difference"):
+        shown.add_column(heading, justify="right")
+    for _, row in modes.iterrows():
+        bounds = "" if pd.isna(row["beyond_low"]) else f" ({row['beyond_low']:.4f} to {row['beyond_high']:.4f})"
+        shown.add_row(
+            str(row["layer"]),
+            str(row["band"]),
+            str(row["mode"]) if row["mode"] else "all",
+            f"{row['share']:.3f}",
+            f"{row['rise']:.4f}",
+            f"{row['random_rise']:.4f}",
+            f"{row['beyond']:.4f}{bounds}",
         )
     return shown

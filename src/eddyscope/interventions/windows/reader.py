@@ -25,8 +25,8 @@ KEPT_BYTES = 2**30
 #: What a loss may differ by when blocks are replayed, in nats; more, and they are not.
 SAME_LOSS = 1e-5
 
-#: What is removed of each layer, by its index; layers that are not named lose nothing.
-State = Mapping[int, Removals]
+#: What is removed of each layer (distances, or what an edit takes away), by its index; others lose nothing.
+State = Mapping[int, Removals | Edit]
 
 
 class Reader:
@@ -64,10 +64,10 @@ class Reader:
         self._batches = batches(model, documents, batch)
         predicted = torch.from_numpy(~documents.special[:, 1:])
         self._predicted = torch.split(predicted, [len(rows) for rows in self._batches])
-        self._state: dict[int, Removals] = {}
+        self._state: dict[int, Removals | Edit] = {}
         self._blocks = blocks_of(model, self.layers)
         self._kept: list[dict[int, Any]] = []
-        self._settled: dict[int, Removals] = {}
+        self._settled: dict[int, Removals | Edit] = {}
         self._first = 0  # block from which on a pass computes
         self._at = 0  # batch being read
         self._reference: list[Tensor] | None = None
@@ -87,7 +87,7 @@ class Reader:
 
         Parameters
         ----------
-        state : mapping of int to tuple of Removal or None
+        state : mapping of int to tuple of Removal or None, or to an edit of the weights
         """
         self._state = _trimmed(state)
         self._first = self._first_difference(self._state) if self._kept else 0
@@ -101,7 +101,7 @@ class Reader:
             self._pass(record=True)
             self._settled = wanted
 
-    def _first_difference(self, state: Mapping[int, Removals]) -> int:
+    def _first_difference(self, state: State) -> int:
         changed = [i for i in {*state, *self._settled} if state.get(i) != self._settled.get(i)]
         return min(changed, default=len(self.layers))
 
@@ -134,6 +134,8 @@ class Reader:
 
     def _edit(self, weights: Tensor, layer: AttentionLayer) -> Tensor:
         removals = self._state.get(layer.index)
+        if callable(removals):
+            return removals(weights, layer)
         return weights if removals is None else without(weights, layer, removals, self.sink)
 
     @contextmanager
@@ -185,9 +187,9 @@ def blocks_of(model: nn.Module, layers: tuple[AttentionLayer, ...]) -> tuple[nn.
     return ()
 
 
-def _trimmed(state: State) -> dict[int, Removals]:
+def _trimmed(state: State) -> dict[int, Removals | Edit]:
     """Without the layers that lose nothing."""
-    return {index: removals for index, removals in state.items() if any(r is not None for r in removals)}
+    return {i: given for i, given in state.items() if callable(given) or any(r is not None for r in given)}
 
 
 def _bytes(given: Any) -> int:
