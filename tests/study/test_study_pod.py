@@ -186,7 +186,7 @@ def test_a_reconstruction_of_one_head_of_masked_attention_and_of_near_lags():
 def test_the_gram_is_made_anew_where_a_study_does_not_keep_it(monkeypatch):
     _, ensemble = made()
     kept = study_of()
-    monkeypatch.setattr("eddyscope.study.layer.KEPT_GRAM", 0)
+    monkeypatch.setattr("eddyscope.study.podpart.KEPT_GRAM", 0)
     study = es.analyze(ensemble, select=[2.6, 4.0, 7.0], modes=6, intervals=False)
     assert "gram" not in study.packed(0)
     for band in (None, 1):
