@@ -176,6 +176,16 @@ def run_record(study: Study, command: Sequence[str], seconds: Mapping[str, float
     }
 
 
+def note_written(folder: Path, name: str) -> None:
+    """Add a file that was written later to the record of a run, so that the next run knows it as its own."""
+    place = folder / RUN
+    record = json.loads(place.read_text(encoding="utf-8"))
+    if name not in record["files"]:
+        beside = folder / f".{RUN}.new"
+        _write_json(beside, record | {"files": [name, *record["files"]]})
+        beside.replace(place)
+
+
 def _written_by_run(folder: Path) -> list[str]:
     """What an earlier run wrote here, by its own record; relative names that exist."""
     try:

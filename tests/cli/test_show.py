@@ -72,9 +72,11 @@ def test_bars_are_blocks_and_coloured_in_a_terminal_alone(study: es.Study) -> No
     names = short_names(study.layers)
     for terminal in (True, False):
         file = io.StringIO()
-        console = Console(file=file, force_terminal=terminal, width=80, color_system="standard")
+        environment = {"TERM": "xterm-256color"}
+        console = Console(file=file, force_terminal=terminal, width=80, _environ=environment)
         print_bars(console, study, names)
         assert ("\x1b[34m" in file.getvalue()) == terminal
+        assert file.getvalue().isascii() != terminal
 
 
 @pytest.mark.parametrize(

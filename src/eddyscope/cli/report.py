@@ -33,7 +33,7 @@ def report_command(
     """
     from eddyscope.cli.progress import Display, layer_progress
     from eddyscope.report.page import write_report
-    from eddyscope.runs import REPORT, RUN
+    from eddyscope.runs import REPORT, RUN, note_written
     from eddyscope.store import open_study
 
     display = Display(quiet)
@@ -43,6 +43,8 @@ def report_command(
     names = None if len(studies) == 1 else _names(studies)
     with display.stage("reporting", "Writing the report") as advance:
         path = write_report(opened, place, names=names, force=force or own, progress=layer_progress(advance))
+    if own:
+        note_written(studies[0], REPORT)
     if not quiet:
         typer.echo(f"The report is {path}.")
 
