@@ -11,7 +11,6 @@ pytest.importorskip("torch")
     ("arguments", "status", "message"),
     [
         (("--models", "nowhere"), 1, "'nowhere' is not a folder."),
-        (("--documents", "many"), 2, "not a valid"),
         (("--documents", "4"), 1, "4 documents form 4 groups; verdicts need at least 8."),
         (("--text", "nothing.txt"), 1, "nothing.txt"),
     ],
