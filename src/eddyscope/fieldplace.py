@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import xarray as xr
+
 from eddyscope.documents import Documents
 from eddyscope.errors import StoreError
 from eddyscope.fieldstore import FIELDS_KIND, FieldStore, StoredLayer
@@ -60,6 +63,8 @@ def create_fields(
         (beside / "new" / "shards").mkdir(parents=True)
         if documents is not None:
             writer.write("documents", documents.to_dataset())
+        else:  # a manifest is never empty
+            writer.write("inputs", xr.Dataset({"document": ("document", np.arange(count))}))
         attributes = {
             "layers": json.dumps([layer.as_dict() for layer in layers.values()]),
             "documents": documents is not None,

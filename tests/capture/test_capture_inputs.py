@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,3 +113,38 @@ def test_token_ids_in_a_dict_must_be_known_to_the_model(ids: Ids) -> None:
     beyond[0, 0] = VOCABULARY
     with pytest.raises(CaptureError, match=f"token id {VOCABULARY}, but the model knows ids below {VOCABULARY}"):
         capture(tiny("bert"), {"input_ids": beyond, "token_type_ids": np.ones_like(ids)})
+
+
+def test_images_go_to_disk_in_shards_like_documents(images: NDArray[np.float32], tmp_path: Path) -> None:
+    from eddyscope.capture import capture_fields
+
+    store = capture_fields(_vit(), {"pixel_values": images}, tmp_path / "fields.zarr", shard=4)
+    whole = capture(_vit(), {"pixel_values": images})
+    np.testing.assert_allclose(store.ensemble()[1].values, whole[1].values, atol=1e-6)
+    assert store.ensemble().documents is None
+    assert store.ensemble().provenance["notes"] == whole.provenance["notes"]
+
+
+def test_a_plan_for_images_counts_their_patches(images: NDArray[np.float32]) -> None:
+    from eddyscope.capture import plan
+
+    assert plan(_vit(), {"pixel_values": images}).work.tokens == 17
+
+
+def test_statistics_of_cross_attention_have_no_lag_either(ids: Ids) -> None:
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=4, decoder_start_token_id=0
+    )
+    model = transformers.T5ForConditionalGeneration(config).eval()
+    pairs = {"input_ids": ids, "decoder_input_ids": ids[:, :16]}
+    summary = es.analyze(capture(model, pairs, keep="statistics")).summary().set_index("layer")
+    cross = summary.loc["decoder.block.0.layer.1"]
+    assert cross["status"].startswith("cross attention")
+    assert np.isnan(cross["median_lag"])
+    assert np.isfinite(cross["fluctuation_level"])
+    table = es.analyze(capture(model, pairs), intervals=False).heads_table().set_index("layer")
+    along = ["median_lag", "near_share", "far_share", "previous_token_share"]
+    assert table.loc["decoder.block.0.layer.1", along].isna().all().all()
+    assert table.loc["decoder.block.0.layer.1", ["sink_share", "entropy"]].notna().all().all()
+    assert table.loc["encoder.block.0.layer.0", along].notna().all().all()

@@ -78,6 +78,10 @@ class Reading:
         ids = torch.from_numpy(np.ascontiguousarray(self.tokens[document][None, :tokens]))
         return {"input_ids": ids.to(device)}
 
+    def covering(self, longest: int) -> Reading:
+        """The same, once the model has shown how many positions a document has; of tokens that is known before."""
+        return self
+
     def sizes(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Queries and keys that are kept of a layer whose maps had this shape in the probe."""
         return self.length, self.length

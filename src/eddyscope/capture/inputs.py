@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class InputReading(Reading):
 
     @property
     def longest(self) -> int:
-        """Largest number of tokens, where there are any; of an image the model alone knows."""
+        """Largest number of tokens, where there are any; of an image what the model has shown, 1 before that."""
         return self.length
 
     @property
@@ -81,6 +81,10 @@ class InputReading(Reading):
     def beginning(self, document: int, tokens: int, device: torch.device) -> Inputs:
         """One document, whole: an image has no beginning."""
         return self.inputs(np.array([document]), device)
+
+    def covering(self, longest: int) -> InputReading:
+        """The same, once the model has shown how many positions a document has."""
+        return replace(self, length=max(self.length, longest))
 
     def sizes(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Queries and keys of a layer: those of its maps, as all documents are of one shape."""

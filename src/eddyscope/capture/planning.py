@@ -15,6 +15,7 @@ from torch import nn
 
 from eddyscope.budget import budget_bytes, fitted
 from eddyscope.capture.batches import Reading, as_reading, batch_size
+from eddyscope.capture.checks import Probe
 from eddyscope.capture.hf import stated_sites
 from eddyscope.capture.options import Options
 from eddyscope.capture.session import opened
@@ -95,7 +96,7 @@ def plan_of(
     budget : int, optional
         Bytes.
     """
-    reading = as_reading(documents)
+    reading = _covering(model, as_reading(documents), options)
     found = model_size(model, options, reading.longest)
     kept = found.heads if options.heads == "each" else 1 if options.heads == "mean" else len(options.heads)
     device = torch.device(options.device or "cpu")
@@ -114,6 +115,16 @@ def plan_of(
     sharding = Sharding.of(shard, batch, options.batch is not None, a_document, reading.count)
     work = replace(work, shard=sharding.shard, batch=min(work.batch, sharding.batch) if shard else work.batch)
     return Plan(found, work, process_bytes(model), budget)
+
+
+def _covering(model: Any, reading: Reading, options: Options) -> Reading:
+    """Documents that are inputs of a model, once it has read one and shown how many positions it has."""
+    if reading.documents is not None:
+        return reading
+    source, probe = chosen_source(model, options, reading.longest), Probe()
+    with source.ready(), source.listening(probe):
+        source.read(reading.beginning(0, 0, source.device))
+    return reading.covering(max((n for seen in probe.seen.values() for n in seen.shape[2:]), default=1))
 
 
 def measured(plan: Plan, model: Any, documents: Any, options: Options) -> Plan:

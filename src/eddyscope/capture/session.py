@@ -23,7 +23,7 @@ from eddyscope.capture.state import moved
 from eddyscope.capture.waychoice import chosen_source
 from eddyscope.ensemble import AttentionEnsemble, LayerInfo
 from eddyscope.errors import CaptureError, EddyscopeError, EddyscopeWarning, InputError
-from eddyscope.kernels.headmeasures import DOCUMENTS, MEASURES, far_from
+from eddyscope.kernels.headmeasures import ALONG_THE_LAG, DOCUMENTS, MEASURES, far_from
 from eddyscope.lagfield import FloatArray, IntArray, LagField, LagGeometry
 
 #: Called with (documents done, documents in all).
@@ -113,8 +113,7 @@ class Session:
             Where attention has NaN or Inf and such documents are not to be dropped.
         """
         heads = max(layer.info.query_heads for layer in self.layers.values())
-        sizes = [max(layer.geometry.queries, layer.geometry.keys) for layer in self.layers.values()]
-        size = batch_size(self.options.batch, heads, max(self.reading.longest, *sizes), self.source.device)
+        size = batch_size(self.options.batch, heads, self.reading.longest, self.source.device)
         batch = now = np.empty(0, dtype=np.int64)
 
         def receive(name: str, site: Site, given: Any) -> None:
@@ -176,7 +175,10 @@ class Session:
             if name in self.glance.sums:
                 measures = self.glance.sums[name].measures(far_from(layer.geometry.keys, layer.causal))
                 score = induction.score(name) if layer.causal else None
-                measures["induction_score"] = np.full(layer.info.query_heads, np.nan) if score is None else score
+                nothing = np.full(layer.info.query_heads, np.nan)
+                measures["induction_score"] = nothing if score is None else score
+                if layer.info.kind == "cross":  # between whose queries and keys there is no distance
+                    measures |= dict.fromkeys(ALONG_THE_LAG, nothing)
                 self.at_a_glance[name] = {measure: _json(measures[measure]) for measure in MEASURES}
 
     def _induction(self) -> Induction:
@@ -259,6 +261,7 @@ def opened(model: Any, documents: Any, options: Options) -> Iterator[Session]:
     with moved(source.model, options.device), _explained(source, reading):
         probe, silent = probe_layers(source, reading, options, verdict, str(identity.get("implementation", "")))
         layers = _chosen(probe, options, reading)
+        reading = reading.covering(max(max(x.geometry.queries, x.geometry.keys) for x in layers.values()))
         device = str(source.device)
         session = Session(source, reading, options, verdict, identity, layers, silent, device, started)
         yield session

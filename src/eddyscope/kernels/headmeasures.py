@@ -19,6 +19,8 @@ FloatArray = NDArray[np.floating[Any]]
 MEASURES = (
     "median_lag", "near_share", "far_share", "previous_token_share", "sink_share", "induction_score", "entropy",
 )  # fmt: skip
+#: Those that need a distance between query and key.
+ALONG_THE_LAG = MEASURES[:4]
 #: Documents that are looked at, the first ones, and most rows of each.
 DOCUMENTS, ROWS = 16, 64
 #: Distances below this are near, in tokens; the same bound as that of the lag energy budget.
