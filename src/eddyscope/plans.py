@@ -223,12 +223,12 @@ def cost(model: ModelSize, work: Work, process: int, goal: str) -> Cost:
     )
     reading = _reading(model, work)
     fields, shard = work.documents * sum(of_layer), work.shard * sum(of_layer)
-    statistics = sum(_statistics(work, n) for n in entries)
+    statistics = sum(_statistics(work, causal) for causal in model.layers)
     memory = {"process": process, "model": model.weights}
     if goal == "run":
         memory |= {"fields": fields, "work": max(reading, analysis), "results": results}
     elif goal == "statistics":
-        streaming = reading + shard + 2 * max((_statistics(work, n) for n in entries), default=0)
+        streaming = reading + shard + 2 * max((_statistics(work, causal) for causal in model.layers), default=0)
         memory |= {"statistics": statistics, "work": max(streaming, _MAP_ARRAYS * 8 * most + _REST), "results": results}
     elif goal == "store":
         memory |= {"fields": shard, "work": max(reading, 2 * work.shard * layer)}
@@ -251,10 +251,13 @@ def _reading(model: ModelSize, work: Work) -> int:
     return activations + _MAPS * 4 * work.batch * model.heads * work.tokens**2 + reduced
 
 
-def _statistics(work: Work, entries: int) -> int:
+def _statistics(work: Work, causal: bool) -> int:
     """Statistics of one layer: mean fields and, for two treatments of sinks, mean rows and lag covariances by group."""
-    lags = max(1, work.tokens // 2 if work.max_lag is None else min(work.max_lag, work.tokens // 2))
-    return work.kept * _GROUPS * 8 * (entries + 2 * lags * (lags + max(1, work.tokens // 2)))
+    reach = work.tokens // (2 if causal else 4)
+    reach = reach if work.max_lag is None else min(work.max_lag, reach)
+    lags, rows = (reach, work.tokens - reach) if causal else (2 * reach + 1, work.tokens - 2 * reach)
+    by_group = work.entries(causal) + 2 * lags * (lags + rows) + 4 * work.tokens
+    return work.kept * 8 * (min(_GROUPS, work.documents) * by_group + work.tokens)
 
 
 def size(count: float) -> str:
