@@ -233,6 +233,35 @@ def test_models_outside_the_interface_are_refused_by_class(documents: Documents)
         capture(model, documents, way="function")
 
 
+@pytest.mark.parametrize("options", [{"way": "function"}, {"way": "blocks"}, {"weight": "value-norm"}])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("XGLM", r"XGLMForCausalLM does not take part in the attention interface .*--way hooks"),
+        ("Bloom", r"BloomForCausalLM.*asked for with output_attentions"),
+    ],
+)
+def test_models_that_show_attention_to_hooks_alone_say_so(
+    kind: str, message: str, options: dict[str, Any], documents: Documents
+) -> None:
+    sizes = {"vocab_size": VOCABULARY, "d_model": 32, "hidden_size": 32, "num_layers": 2, "n_layer": 2, "ffn_dim": 32}
+    config = getattr(transformers, f"{kind}Config")(**sizes, attention_heads=4, n_head=4)
+    model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+    with pytest.raises(CaptureError, match=message):
+        capture(model, documents, **options)
+    capture(model, documents)
+
+
+@pytest.mark.parametrize("way", ["function", "blocks"])
+def test_a_layer_that_attends_twice_in_a_call_has_no_single_map_by_a_function(way: str, documents: Documents) -> None:
+    config = transformers.DiffLlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4
+    )
+    model = transformers.DiffLlamaForCausalLM(config).eval()
+    with pytest.raises(CaptureError, match=r"self_attn' \(DiffLlamaAttention\) attends more than once .*--way hooks"):
+        capture(model, documents, way=way)
+
+
 def test_a_model_that_looks_into_its_mask_is_refused_by_blocks(
     documents: Documents, monkeypatch: pytest.MonkeyPatch
 ) -> None:

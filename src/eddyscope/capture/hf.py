@@ -207,13 +207,22 @@ def _under(model: nn.Module, wanted: str) -> Iterator[None]:
     try:
         if any(implementation != wanted for _, implementation in before):
             if not model._can_set_attn_implementation():  # type: ignore[operator]
-                raise refusal(model)
+                raise refusal(model) if wanted == "eager" else _no_such_way(model)
             model.set_attn_implementation(wanted)  # type: ignore[operator]
         yield
     finally:
         # Straight to the attribute: what was there before needs no check again, and gives no warnings.
         for config, implementation in before:
             config._attn_implementation_internal = implementation
+
+
+def _no_such_way(model: nn.Module) -> CaptureError:
+    """The error for a model whose attention cannot be set."""
+    return CaptureError(
+        f"{type(model).__name__} does not take part in the attention interface of transformers, so its attention can "
+        "not be computed by a function or in blocks, and its values are not seen.",
+        "Capture its weights with way='hooks' (--way hooks).",
+    )
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from eddyscope.capture.source import Receiver, Site
 from eddyscope.capture.values import Projections
+from eddyscope.errors import CaptureError
 
 
 class SiteListener:
@@ -32,6 +33,7 @@ class SiteListener:
         self._calls = calls
         self._projections = projections
         self._sites: dict[int, Site] = {}
+        self._spoken: dict[str, int] = {}  # of the sites whose calls are announced
         for site in sites:
             # A site may be a module around the one that attends (T5); the nearest counts.
             for module in site.module.modules():
@@ -39,11 +41,33 @@ class SiteListener:
                 if known is None or len(known.name) < len(site.name):
                     self._sites[id(module)] = site
 
+    def enters(self, site: Site) -> None:
+        """The module of a site is called."""
+        self._spoken[site.name] = 0
+
+    def spoke(self, site: Site) -> bool:
+        """Whether the module of a site has attended since it was called."""
+        return self._spoken.get(site.name, 0) > 0
+
     def begins(self, module: nn.Module) -> Callable[[Any], None]:
-        """A module begins to attend; returns who takes its rows: nobody, where it lies in no site."""
+        """A module begins to attend; returns who takes its rows: nobody, where it lies in no site.
+
+        Raises
+        ------
+        CaptureError
+            Where it attends for the second time in one call, so that no map is the map of the layer.
+        """
         site = self._sites.get(id(module))
         if site is None:
             return lambda given: None
+        if site.name in self._spoken:
+            self._spoken[site.name] += 1
+        if self._spoken.get(site.name, 0) > 1:
+            raise CaptureError(
+                f"Layer '{site.name}' ({type(module).__name__}) attends more than once in a call, so its attention "
+                "functions give no single map.",
+                "Capture what the module gives in the end with way='hooks' (--way hooks).",
+            )
         self._calls[site.name] += 1
         count = self._calls[site.name]
         name = site.name if count == 1 else f"{site.name}#{count}"

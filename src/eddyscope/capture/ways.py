@@ -70,22 +70,28 @@ def heard(
     Raises
     ------
     CaptureError
-        Where a site runs without calling its attention function.
+        Where a site runs without calling its attention function, or calls it more than once.
     """
     from eddyscope.capture.interface import told
 
+    listener = SiteListener(sites, receive, calls, projections)
     with ExitStack() as stack:
         for site in sites:
-            stack.callback(site.module.register_forward_hook(_spoke(site, calls)).remove)
+            stack.callback(site.module.register_forward_pre_hook(_enters(site, listener)).remove)
+            stack.callback(site.module.register_forward_hook(_spoke(site, listener)).remove)
         if projections is not None:
             stack.enter_context(projections.checking())
-        stack.enter_context(told(SiteListener(sites, receive, calls, projections)))
+        stack.enter_context(told(listener))
         yield
 
 
-def _spoke(site: Site, calls: Counter[str]) -> Callable[[nn.Module, Any, Any], None]:
+def _enters(site: Site, listener: SiteListener) -> Callable[[nn.Module, Any], None]:
+    return lambda module, arguments: listener.enters(site)
+
+
+def _spoke(site: Site, listener: SiteListener) -> Callable[[nn.Module, Any, Any], None]:
     def check(module: nn.Module, arguments: Any, output: Any) -> None:
-        if not calls[site.name]:
+        if not listener.spoke(site):
             raise CaptureError(
                 f"Layer '{site.name}' ({type(module).__name__}) does not take part in the attention interface of "
                 "transformers.",
