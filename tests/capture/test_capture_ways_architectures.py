@@ -11,11 +11,20 @@ import transformers
 from architectures import ARCHITECTURES, DOCUMENTS, documents_for, make
 
 from eddyscope.capture import blockwise, capture
+from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.errors import CaptureError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
 CAPTURED = [name for name, row in ARCHITECTURES.items() if not row.refused]
+
+
+def captured(model: Any, documents: Any, **options: Any) -> AttentionEnsemble | str:
+    """The ensemble, or why there is none."""
+    try:
+        return capture(model, documents, **options)
+    except CaptureError as error:
+        return str(error)
 
 
 @pytest.mark.parametrize("options", [{"way": "function"}, {"way": "blocks"}, {"weight": "value-norm"}], ids=str)
@@ -30,11 +39,10 @@ def test_a_way_gives_what_hooks_see_or_names_the_class(
     model = make(row)
     documents = documents_for(model)
     given: dict[str, Any] = {"heads": "each", "batch": DOCUMENTS}
-    try:
-        found = capture(model, documents, **given, **options)
-    except CaptureError as error:
+    found = captured(model, documents, **given, **options)
+    if isinstance(found, str):
         classes = {type(module).__name__ for module in model.modules()}
-        assert classes & set(re.findall(r"\w+", str(error))), str(error)
+        assert classes & set(re.findall(r"\w+", found)), found
         return
     expected = capture(model, documents, **given, checks=False)
     assert found.layers == expected.layers
