@@ -97,7 +97,7 @@ def compare(
     *studies : Study
         At least two; the first is the reference. Layers are aligned by their position.
     labels : sequence of str, optional
-        Names of the studies; those of their models by default.
+        Names of the studies; by default those of their models, or their steps.
     groups : mapping of str to sequence of Study, optional
         In place of studies: trainings of one architecture that differ by their seed. Differences then include the
         spread between seeds.
@@ -123,6 +123,8 @@ def compare(
     Differences are paired over documents by the jackknife over their groups. Where tokenizers or texts differ they
     are not, a note says so, and distances are also given in characters.
     """
+    if labels is None and over is not None and not isinstance(over, str):
+        labels = [f"step-{step:g}" for step in over]
     subjects = make_subjects(studies, labels, groups, paired)
     steps = steps_of(subjects, over, bool(groups))
     if steps is not None:

@@ -12,6 +12,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogFormatter
 
 from eddyscope.comparison.compare import Comparison
 from eddyscope.report.layout import Page, Room, page, say
@@ -88,13 +89,20 @@ def draw_comparison(comparison: Comparison) -> Figure:
     for (axes,), (name, (title, logarithmic)) in zip(laid.cells, _PANELS.items(), strict=True):
         axes.set_title(title)
         if logarithmic:
-            axes.set_yscale("log")
+            plain_log(axes)
         (_over_steps if series else _by_layer)(comparison, name, axes)
     if not series:
         shown = comparison.labels[:_MOST]
         laid.legend([Line2D([], [], color=_colour(k), marker="o", markersize=3, label=n) for k, n in enumerate(shown)])
     laid.label_axes("training step" if series else "layer", "")
     return laid.figure
+
+
+def plain_log(axes: Axes) -> None:
+    """A logarithmic y axis whose ticks are plain numbers, 1.5 and not 1.5 x 10^0."""
+    axes.set_yscale("log")
+    for set_formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        set_formatter(LogFormatter(minor_thresholds=(1.0, 0.5)))
 
 
 def _about(comparison: Comparison) -> str:
@@ -237,4 +245,4 @@ def _octaves(table: pd.DataFrame, axes: Axes, norm: TwoSlopeNorm, narrow: bool) 
     return image
 
 
-__all__ = ["draw_comparison", "draw_octave_differences"]
+__all__ = ["draw_comparison", "draw_octave_differences", "plain_log"]
