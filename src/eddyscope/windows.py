@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from eddyscope.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from eddyscope.interventions.windows.agreement import Agreement
+    from eddyscope.interventions.windows.agreement import Agreement, owed_to_octaves
     from eddyscope.interventions.windows.apply import apply
     from eddyscope.interventions.windows.cost import Cost, cost
     from eddyscope.interventions.windows.find import Windows, find
@@ -40,6 +40,7 @@ _FROM = {
     "modes_owed": "modestudy",
     "open_agreement": "write",
     "owed_to_modes": "modes",
+    "owed_to_octaves": "agreement",
     "save": "plan",
 }
 
@@ -59,6 +60,7 @@ __all__ = [
     "modes_owed",
     "open_agreement",
     "owed_to_modes",
+    "owed_to_octaves",
     "save",
 ]
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from eddyscope.interventions.windows.curve import Unit, interval_row
-from eddyscope.interventions.windows.energy import Budget
+from eddyscope.capture import capture
+from eddyscope.documents import Documents
+from eddyscope.ensemble import AttentionEnsemble
+from eddyscope.interventions.windows.curve import Progress, Unit, interval_row, owed, units_of
+from eddyscope.interventions.windows.energy import Budget, budget
 from eddyscope.interventions.windows.reader import Reader
+from eddyscope.interventions.windows.removal import Removal
 from eddyscope.lagfield import FloatArray, IntArray
 from eddyscope.trust.jackknife import jackknife
 
@@ -43,6 +48,50 @@ class Agreement:
     unit: str
 
 
+def owed_to_octaves(
+    model: Any,
+    documents: Documents,
+    *,
+    heads: str = "all",
+    sink: str = "keep",
+    batch: int | None = None,
+    progress: Progress | None = None,
+) -> Agreement:
+    """Loss that each layer (or head) owes to each octave of distance, against its energy, on the same documents.
+
+    The octaves are those of the lag energy budget: distances below half of the context (a quarter, to either side, of
+    two-sided layers). One octave of one layer is removed at a time, and rows are renormalised.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A Hugging Face model, causal or encoder, or one of the GPTs in ``eddyscope.models``. Left as it was.
+    documents : Documents
+        Without padding.
+    heads : {"all", "each"}
+        Remove the octave from all heads of a layer at once, or from one head at a time.
+    sink : {"keep", "drop"}
+        Whether key 0 stays visible.
+    batch : int, optional
+        Documents read at a time.
+    progress : callable, optional
+        Called with (measured, in all).
+    """
+    reader = Reader(model, documents, sink=sink, batch=batch)
+    fields = capture(model, documents, heads="each" if heads == "each" else "mean", checks=False, batch=batch)
+    return agreement_of(reader, units_of(reader, heads), fields, progress)
+
+
+def agreement_of(
+    reader: Reader, units: Sequence[Unit], fields: AttentionEnsemble, progress: Progress | None = None
+) -> Agreement:
+    """The same with what was read already."""
+    groups = reader.documents.groups()
+    budgets = [budget(fields[reader.layers[unit.layer].name].select_head(unit.head or 0), groups) for unit in units]
+    octaves = [Removal(int(a), int(b) + 1) for a, b in zip(budgets[0].first, budgets[0].last, strict=True)]
+    return agreement(reader, units, budgets, owed(reader, units, octaves, progress), groups)
+
+
 def agreement(
     reader: Reader, units: Sequence[Unit], budgets: Sequence[Budget], rises: FloatArray, groups: IntArray
 ) -> Agreement:
@@ -59,7 +108,7 @@ def agreement(
     groups : int array, shape (document,)
     """
     rows, made = [], []
-    for unit, budget, of_unit in zip(units, budgets, rises, strict=True):
+    for unit, energies, of_unit in zip(units, budgets, rises, strict=True):
         head = "all" if unit.head is None else str(unit.head)
         for j, values in enumerate(of_unit):
             rows.append(
@@ -67,10 +116,10 @@ def agreement(
                     "layer": unit.layer,
                     "name": reader.layers[unit.layer].name,
                     "head": head,
-                    "first": int(budget.first[j]),
-                    "last": int(budget.last[j]),
-                    "share": float(budget.share[j]),
-                    "density": float(budget.density[j]),
+                    "first": int(energies.first[j]),
+                    "last": int(energies.last[j]),
+                    "share": float(energies.share[j]),
+                    "density": float(energies.density[j]),
                     **interval_row(reader.rise(values)),
                 }
             )

@@ -14,10 +14,10 @@ from eddyscope.documents import Documents
 from eddyscope.errors import InputError, UsageError
 from eddyscope.interventions.layers import attention_layers
 from eddyscope.interventions.losses import mean_interval
-from eddyscope.interventions.windows.agreement import Agreement, agreement
+from eddyscope.interventions.windows.agreement import Agreement, agreement_of
 from eddyscope.interventions.windows.cost import Cost, cost
 from eddyscope.interventions.windows.curve import Progress, owed, owed_table, units_of
-from eddyscope.interventions.windows.energy import Budget, budget, energy_beyond
+from eddyscope.interventions.windows.energy import energy_beyond
 from eddyscope.interventions.windows.plan import LayerWindow, WindowPlan, describe_model
 from eddyscope.interventions.windows.reader import Reader
 from eddyscope.interventions.windows.removal import Removal, check_sink, keeps_first
@@ -214,11 +214,7 @@ class _Work:
 
     def agreement(self) -> Agreement:
         """Energy against the loss owed to each octave."""
-        groups = self.searched.groups()
-        budgets = [self._budget(i) for i in range(len(self.units))]
-        octaves = [Removal(int(a), int(b) + 1) for a, b in zip(budgets[0].first, budgets[0].last, strict=True)]
-        rises = owed(self.reader, self.units, octaves, self._of("octaves"))
-        return agreement(self.reader, self.units, budgets, rises, groups)
+        return agreement_of(self.reader, self.units, self.fields, self._of("octaves"))
 
     def plans(self, limits: list[float], measurements: int, name: str | None) -> list[WindowPlan]:
         """A plan for each limit, the smallest first; each search starts from the one before."""
@@ -308,10 +304,6 @@ class _Work:
     def _beyond(self, unit: int) -> FloatArray:
         field, head = self._field(unit)
         return energy_beyond(field, head, keeps_first(self.layers[self.units[unit].layer], self.sink))
-
-    def _budget(self, unit: int) -> Budget:
-        field, head = self._field(unit)
-        return budget(field.select_head(head), self.searched.groups())
 
 
 def shares(before: Cost, after: Cost) -> dict[str, float | None]:
