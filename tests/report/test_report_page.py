@@ -7,9 +7,11 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import eddyscope as es
+from eddyscope.documents import Documents
 from eddyscope.errors import InputError, StoreError
 from eddyscope.report import write_report
 from eddyscope.report.page import as_json, render
@@ -31,6 +33,40 @@ def test_any_study_has_a_page(any_study, tmp_path):
         kept = json.loads(script(page, f"layer-0-{layer}"))
         if kept["head"] == "mean":
             assert kept["layer"] == name
+
+
+@pytest.fixture(scope="module")
+def small_t5():
+    """Encoder, decoder and cross attention of a random model, which reads random tokens."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        vocab_size=40, d_model=16, d_kv=8, d_ff=24, num_layers=1, num_decoder_layers=1, num_heads=2,
+        decoder_start_token_id=3,
+    )  # fmt: skip
+    return transformers.T5ForConditionalGeneration(config).eval()
+
+
+def test_cross_attention_has_a_page_without_distances(small_t5, tmp_path):
+    ids = np.random.default_rng(0).integers(5, 40, (12, 24))
+    study = es.analyze(es.capture(small_t5, Documents.from_ids(ids)))
+    kinds = [study.data[name].attrs["kind"] for name in study.layers]
+    assert "cross" in kinds
+    page = write_report(study, tmp_path / "report.html").read_text(encoding="utf-8")
+    kept = json.loads(script(page, f"layer-0-{kinds.index('cross')}"))
+    assert kept["scalogram"]["map"] is None
+    assert kept["scalogram"]["missing"]
+    assert kept["pods"][0]["key"] == "field"
+    assert kept["pods"][0]["modes"][0]["codes"]
+
+
+def test_kept_statistics_have_a_page_that_says_what_is_missing(small_t5, tmp_path):
+    ids = np.random.default_rng(0).integers(5, 40, (12, 24))
+    study = es.analyze(es.capture(small_t5, Documents.from_ids(ids), keep="statistics"))
+    page = write_report(study, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "this study kept statistics along the distance, and not the attention itself" in page
+    assert [pod["key"] for pod in json.loads(script(page, "layer-0-0"))["pods"]] == ["lag"]
 
 
 def test_the_same_study_gives_the_same_bytes_apart_from_one_stamp(with_nulls):

@@ -51,7 +51,7 @@ def answer(found: Sequence[Facts], shown: Sequence[View], documents: int) -> lis
     layers = [one for one in of_layers(found, shown) if np.isfinite(one.median_lag)]
     known = [one for one in found if np.isfinite(one.median_lag)]
     said = [*_distances(layers), *_shares(layers), *_heads(known), *_missing(found), *_first_modes(found, documents)]
-    said += [*_wavelengths(known), *_unresolved(found, documents), *_nulls(shown)]
+    said += [*_not_kept(found), *_wavelengths(known), *_unresolved(found, documents), *_nulls(shown)]
     return said
 
 
@@ -173,6 +173,17 @@ def _first_modes(found: Sequence[Facts], documents: int) -> list[Sentence]:
 
 def _lag(place: int) -> str:
     return "[[lag]]" if place == 0 else "lag"
+
+
+def _not_kept(found: Sequence[Facts]) -> list[Sentence]:
+    without = [one for one in found if not one.kept]
+    if not without:
+        return []
+    text = (
+        "Which patterns recur, how many there are and where they are in the text cannot be said: this study kept "
+        "statistics along the distance, and not the attention itself."
+    )
+    return [Sentence("fields", text, {"layers": [one.label for one in without]})]
 
 
 def _wavelengths(known: Sequence[Facts]) -> list[Sentence]:

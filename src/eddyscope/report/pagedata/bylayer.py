@@ -151,7 +151,7 @@ def heads_table(study: Study) -> TableData | None:
         written = str(name).replace("_", " ")
         columns.append((written, _HEAD_COLUMNS.get(str(name), written), _is_numeric(table[name])))
     rows = [
-        [_any(cell, numeric) for cell, (_, _, numeric) in zip(row, columns, strict=True)]
+        [_any(cell, name, numeric) for cell, (name, _, numeric) in zip(row, columns, strict=True)]
         for row in table.itertuples(index=False, name=None)
     ]
     return TableData(columns, rows)
@@ -161,10 +161,10 @@ def _is_numeric(column: pd.Series[Any]) -> bool:
     return bool(pd.api.types.is_numeric_dtype(column))
 
 
-def _any(cell: Any, numeric: bool) -> tuple[str, Any]:
+def _any(cell: Any, name: str, numeric: bool) -> tuple[str, Any]:
     if not numeric:
         return ("" if cell is None else str(cell)), _sortable(str(cell))
-    return _cell(float(cell), f"{float(cell):.3g}")
+    return _share(float(cell)) if name.endswith("share") else _cell(float(cell), f"{float(cell):.3g}")
 
 
 def _cell(key: Any, text: str) -> tuple[str, Any]:

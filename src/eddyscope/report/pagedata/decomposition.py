@@ -77,13 +77,13 @@ def decompositions(view: View, shipping: Shipping) -> list[DecompositionData]:
     found: list[DecompositionData] = []
     if not view.fluctuates:
         return found
-    if "field_eigenvalues" in data:
+    if np.isfinite(array(data, "field_eigenvalues", "rank")).any():
         found.append(_decomposition(view, "field", "no window", "", shipping))
-    if "eigenvalues" in data:
+    if np.isfinite(array(data, "eigenvalues", "band", "rank")).any():
         for band in view.bands[: shipping.bands]:
             label, status = str(data["band_label"].values[band]), str(data["status"].values[band])
             found.append(_decomposition(view, str(band), label, status, shipping))
-    if "lag_eigenvalues" in data and np.isfinite(data["lag_eigenvalues"].values).all():
+    if (array(data, "lag_eigenvalues", "rank") > 0).any():
         found.append(_lag_decomposition(data, shipping))
     return found
 

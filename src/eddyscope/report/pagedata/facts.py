@@ -46,6 +46,8 @@ class Facts:
         tolerance.
     level, sink : float
         Fluctuation level and mass on the first key.
+    kept : bool
+        False where statistics were kept and not the fields, so that there are no modes.
     """
 
     label: str
@@ -67,6 +69,7 @@ class Facts:
     rank: str
     level: float
     sink: float
+    kept: bool
 
 
 def facts(view: View) -> Facts:
@@ -96,6 +99,7 @@ def facts(view: View) -> Facts:
         rank=word(data, "field_effective_rank_status", 0) if "field_effective_rank_status" in data else "",
         level=value(data, "fluctuation_level"),
         sink=value(data, "sink_mass"),
+        kept=word(data, "field_stable_rank_status") != "fields not kept",
     )
 
 

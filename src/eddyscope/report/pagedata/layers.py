@@ -112,6 +112,7 @@ class LayerData:
     pods: list[DecompositionData]
     coherence: CoherenceData
     conclusions: list[str]
+    no_modes: str
 
 
 def layer_data(view: View, shipping: Shipping, low: float, high: float) -> LayerData:
@@ -146,6 +147,7 @@ def layer_data(view: View, shipping: Shipping, low: float, high: float) -> Layer
         pods=decompositions(view, shipping),
         coherence=_coherence(view, shipping.side),
         conclusions=_conclusions(data),
+        no_modes=no_modes(view),
     )
 
 
@@ -212,6 +214,16 @@ def missing_lags(view: View) -> str:
     if "median_lag" not in view.data or "scalogram" not in view.data:
         return "this kind of attention has no lag statistics"
     return view.missing.replace("\n", " ")
+
+
+def no_modes(view: View) -> str:
+    """Why there are no modes, in a few words; empty where there are some."""
+    status = word(view.data, "field_stable_rank_status")
+    if status == "fields not kept":
+        return "the study kept statistics and not the fields that modes are made of"
+    if not view.fluctuates:
+        return "nothing fluctuates, so there are no modes"
+    return "" if np.isfinite(array(view.data, "field_eigenvalues", "rank")).any() else status or "no modes"
 
 
 def _spectrum(data: xr.Dataset) -> SpectrumData:

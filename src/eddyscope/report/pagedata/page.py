@@ -122,7 +122,7 @@ def _study(study: Study, name: str, shown: Sequence[View], layers: list[LayerDat
     found = [facts(view) for view in shown]
     texts = None if study.documents is None else Texts(study.documents)
     wanted = sorted({top.document for layer in layers for pod in layer.pods for m in pod.modes for top in m.top})
-    no_text = _no_text(texts, wanted)
+    no_text = _no_text(texts, wanted, all(one.kept for one in found))
     far = max((float(np.abs(view.data["lag"].values).max()) for view in shown), default=1.0)
     first = shown[0].data.attrs
     return StudyData(
@@ -159,7 +159,9 @@ def _lines(view: View, layer: LayerData, texts: Texts) -> dict[str, str]:
     return lines
 
 
-def _no_text(texts: Texts | None, wanted: list[int]) -> str:
+def _no_text(texts: Texts | None, wanted: list[int], kept: bool) -> str:
+    if not kept:
+        return "The study kept statistics along the distance, and not the attention that words could be found in."
     if texts is None:
         return "The study was made from arrays: it knows no text."
     if not wanted:

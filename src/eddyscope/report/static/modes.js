@@ -1,11 +1,10 @@
 // Modes: map, lag profile, coefficients, eigenvalues.
 
-const NO_MODE = "nothing fluctuates, so there are no modes";
 const podName = () => state.pod === "field" ? "no window" : pod().label;
 
 chart("mode", () => {
   const one = mode();
-  if (!one) return nothing(`${named()}: ${NO_MODE}.`);
+  if (!one) return nothing(`${named()}: ${layer().no_modes || "no such mode"}.`);
   if (!one.codes) return nothing("This decomposition is along the lag alone: see the profile beside.");
   const x = cells(one.columns, one.column_step), y = cells(one.rows, one.row_step);
   const z = rowsOf(one.codes, one.rows, one.columns, one.lower, (code) => code === 0 ? null : (code - 128) / 127);
@@ -30,7 +29,7 @@ chart("mode", () => {
 
 chart("profile", () => {
   const found = pod();
-  if (!found || !mode()) return nothing(`${named()}: ${NO_MODE}.`);
+  if (!found || !mode()) return nothing(`${named()}: ${layer().no_modes || "no such mode"}.`);
   const colours = palette();
   const traces = [];
   const most = Math.max(...found.modes.flatMap((m) => m.profile.filter(isNumber).map(Math.abs)), 1e-30);
@@ -59,7 +58,7 @@ chart("profile", () => {
 
 chart("coefficients", () => {
   const one = mode();
-  if (!one || !one.coefficients.length) return nothing(one ? "Along the lag there is no coefficient for a document." : `${named()}: ${NO_MODE}.`);
+  if (!one || !one.coefficients.length) return nothing(one ? "Along the lag there is no coefficient for a document." : `${named()}: ${layer().no_modes || "no such mode"}.`);
   const x = one.coefficients.map((_, i) => i);
   const top = one.top.map((t) => t.document);
   const order = [...x].sort((a, b) => Math.abs(one.coefficients[b]) - Math.abs(one.coefficients[a]));
@@ -78,7 +77,7 @@ chart("coefficients", () => {
 
 chart("eigenvalues", () => {
   const found = layer().pods;
-  if (!found.length) return nothing(`${named()}: ${NO_MODE}.`);
+  if (!found.length) return nothing(`${named()}: ${layer().no_modes || "no such mode"}.`);
   const colours = palette();
   const traces = [], rows = [];
   const chosen = pod();

@@ -25,7 +25,7 @@ function back(lags) {
 }
 
 function showReader() {
-  const why = study().noText || (layer().pods.length ? "" : `${layer().label}: ${NO_MODE}.`)
+  const why = study().noText || (layer().no_modes ? `${named()}: ${layer().no_modes}.` : "")
     || (top() ? "" : "Of this mode the page holds no documents: choose one of the first modes of a band.");
   document.getElementById("reader").hidden = Boolean(why);
   const note = document.getElementById("no-text");
