@@ -16,6 +16,7 @@ from eddyscope.cli.compare import compare_command
 from eddyscope.cli.demo import demo_command
 from eddyscope.cli.figures import figures_command
 from eddyscope.cli.guard import guarded
+from eddyscope.cli.heads import heads_command
 from eddyscope.cli.info import info_command
 from eddyscope.cli.plan import plan_command
 from eddyscope.cli.report import report_command
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compare": compare_command,
     "reproduce": reproduce_command,
     "plan": plan_command,
+    "heads": heads_command,
     "windows": windows_command,
     "check": check_command,
     "demo": demo_command,

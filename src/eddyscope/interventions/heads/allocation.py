@@ -155,7 +155,7 @@ def distribute(paths: Sequence[LayerPath], patterns: int) -> tuple[int, ...]:
     for path in paths:
         table = np.full(patterns + 1, np.inf)
         choice = np.zeros(patterns + 1, dtype=np.int64)
-        for count in range(1, path.cost.size + 1):
+        for count in range(1, min(path.cost.size, patterns) + 1):
             reached = np.full(patterns + 1, np.inf)
             reached[count:] = least[: patterns + 1 - count] + path.cost[count - 1]
             better = reached < table

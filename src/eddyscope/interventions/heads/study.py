@@ -129,6 +129,7 @@ def plan(
         return lambda done, total: None if progress is None else progress(name, done, total)
 
     parts = part_documents(documents)
+    stage("evidence")(0, len(parts.plan))
     evidence = gather_evidence(model, parts.plan, draws=draws, seed=seed, progress=stage("evidence"))
     if max_loss_rise is None:
         share = patterns_of(0.5 if budget is None else budget, evidence.heads)
