@@ -140,10 +140,9 @@ class LayerStore:
             )
         return halved
 
-    def field(self, keep: IntArray | None = None) -> LagField:
-        """The field of all documents, or of those given."""
-        arrays = (self.values, self.first_key, self.row_sum)
-        values, first_key, row_sum = arrays if keep is None else tuple(array[keep] for array in arrays)
+    def field(self, keep: IntArray | slice = slice(None)) -> LagField:
+        """The field of all documents, or of those given; of a slice as views."""
+        values, first_key, row_sum = (array[keep] for array in (self.values, self.first_key, self.row_sum))
         return LagField(values, self.geometry, self.labels, first_key, row_sum)
 
 

@@ -135,18 +135,30 @@ class Session:
                 if progress is not None:
                     progress(done, len(index))
 
-    def fields(
-        self, index: IntArray | None = None, progress: Progress | None = None
-    ) -> tuple[dict[str, LagField], IntArray]:
-        """The fields of some documents, checked, and which of them were kept (all but those with NaN or Inf)."""
-        index = np.arange(self.reading.count) if index is None else index
-        stores = {
-            name: LayerStore(name, layer.geometry, len(index), layer.info.query_heads, self.heads, self.options.dtype)
+    def stores(self, count: int) -> dict[str, LayerStore]:
+        """Empty arrays for the fields of so many documents, by layer."""
+        return {
+            name: LayerStore(name, layer.geometry, count, layer.info.query_heads, self.heads, self.options.dtype)
             for name, layer in self.layers.items()
         }
+
+    def fields(
+        self,
+        index: IntArray | None = None,
+        progress: Progress | None = None,
+        stores: Mapping[str, LayerStore] | None = None,
+    ) -> tuple[dict[str, LagField], IntArray]:
+        """The fields of some documents, checked, and which of them were kept (all but those with NaN or Inf).
+
+        ``stores`` are the arrays to put them in, where these are used again and again; the fields before are then lost.
+        """
+        index = np.arange(self.reading.count) if index is None else index
+        stores = self.stores(len(index)) if stores is None else stores
+        for store in stores.values():
+            store.bad[:] = False
         self.read(index, stores, progress)
-        bad = np.any([store.bad for store in stores.values()], axis=0)
-        kept = None if not bad.any() else np.flatnonzero(~bad)
+        bad = np.any([store.bad[: len(index)] for store in stores.values()], axis=0)
+        kept = slice(len(index)) if not bad.any() else np.flatnonzero(~bad)
         fields = {name: store.field(kept) for name, store in stores.items()}
         if not bad.all():
             self.check(fields)

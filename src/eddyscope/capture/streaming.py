@@ -59,6 +59,7 @@ class _Stream:
         )
         self.kept = np.zeros(self.count, dtype=bool)
         self.size = self._size()
+        self._stores = session.stores(self.size)  # used for every shard, so that memory does not creep up
         self._passes = 0
 
     def _size(self) -> int:
@@ -80,7 +81,7 @@ class _Stream:
         try:
             for start in range(0, self.count, self.size):
                 index = np.arange(start, min(self.count, start + self.size))
-                fields, kept = self.session.fields(index, self._report(done))
+                fields, kept = self.session.fields(index, self._report(done), self._stores)
                 self._fold(worst, before)
                 done += index.size
                 self.kept[kept] = True
