@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -75,6 +76,7 @@ def test_what_is_told(store: tuple[Any, Path], model: Path) -> None:
     told = printed.err.splitlines()
     assert f"Loading {model}" in told
     assert "Capturing 20 documents of 40 tokens" in told
+    assert re.search(r"\n16 of 20 documents are read, [0-9.]+ a second: about [0-9.]+ s left\n", printed.err)
     assert printed.out == (
         f"The fields are in {path}: 2 layers, 20 documents.\nAnalyse them with: eddyscope analyze {path} --out DIR\n"
     )
@@ -143,10 +145,26 @@ def test_a_full_disk_keeps_whole_shards(typed: Run, model: Path, text: Path, sma
     line = ["capture", model, "--text", text, "--documents", "40", "--shard", "2", "--heads", "each", "-q"]
     done = typed(*line, "--store", path)
     assert done.status == 1
+    assert re.search(r"Warning: The store takes up to .*, and .* are free at .*\[little-space\]", done.err)
     assert "Error: No space is left on the disk while writing '" in done.err
     if path.exists():
         assert es.open_fields(path).verify() == {}
         assert sorted(os.listdir(path / "shards")) == [f"{n:05d}" for n in es.open_fields(path).whole]
+
+
+def test_an_interrupt_says_how_to_go_on(
+    typed: Run, model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    from eddyscope.capture.session import Session
+
+    monkeypatch.setattr(Session, "fields", interrupt)
+    done = typed("capture", model, "--text", text, "--store", tmp_path / "f.zarr", "--documents", "8", "-q")
+    assert done.status == 130
+    assert done.err == "Interrupted; shards that were whole by then are kept: go on with --resume.\n"
+    assert not (tmp_path / "f.zarr").exists()  # there were none
 
 
 def test_what_differs_is_named(typed: Run, store: tuple[Any, Path], model: Path, text: Path) -> None:

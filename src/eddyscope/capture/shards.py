@@ -21,6 +21,7 @@ from eddyscope.capture.session import Progress, Session, opened
 from eddyscope.errors import EddyscopeWarning, StoreError, UsageError
 from eddyscope.fieldplace import check_free, create_fields, is_fields, open_fields
 from eddyscope.fieldstore import FieldStore, StoredLayer
+from eddyscope.plans import size as in_words
 
 #: Bytes of fields that a shard holds by default, and the most documents; small enough that a lost shard costs little.
 SHARD_BYTES = 256 << 20
@@ -149,12 +150,25 @@ def _begin(session: Session, path: str | Path, shard: int | None, force: bool) -
     batch = batch_size(options.batch, heads, session.reading.longest, session.source.device)
     size = bytes_a_document(layers, options.dtype)
     sharding = Sharding.of(shard, batch, options.batch is not None, size, session.reading.count)
+    _warn_of_space(Path(path), size * session.reading.count)
     provenance = session.provenance([])
     provenance.pop("seconds")
     provenance["shards"] = {"documents": sharding.shard, "batch": sharding.batch}
     provenance["fingerprint"] = _fingerprints(session)
     documents = session.reading.documents
     return create_fields(path, layers, documents, session.reading.count, sharding.shard, provenance, force=force)
+
+
+def _warn_of_space(path: Path, needed: int) -> None:
+    """Say so where the disk may not hold all: a warning, as fields are compressed and room can be made meanwhile."""
+    place = next(parent for parent in (path.absolute(), *path.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        message = (
+            f"The store takes up to {in_words(needed)}, and {in_words(free)} are free at '{place}'. Where it ends "
+            "before its time, make room and go on with resume=True (--resume)."
+        )
+        warnings.warn(EddyscopeWarning(message, "little-space"), stacklevel=6)
 
 
 def _go_on(session: Session, path: str | Path, shard: int | None) -> FieldStore:
