@@ -210,6 +210,19 @@ def test_options_that_statistics_cannot_answer_are_named(options, message):
         es.analyze(statistics, **options)
 
 
+@pytest.mark.parametrize("sink", ["keep", "first=1"])
+def test_sinks_are_compared_with_the_other_treatment_as_from_fields(sink):
+    ensemble = ensemble_of("single precision")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sinks are left in")
+        one = es.analyze(ensemble, sink=sink).packed("a")
+        other = es.analyze(es.AttentionStatistics.from_ensemble(ensemble), sink=sink).packed("a")
+    assert str(one["sink_other_treatment"].values) == ("first=1" if sink == "keep" else "keep")
+    assert np.isfinite(one["sink_other"].values).any()
+    for name in ("sink_other", "sink_matters", "sink_other_treatment", "sinks", "sink_share", "lag_energy"):
+        same(name, one[name].values, other[name].values)
+
+
 def test_more_masked_keys_are_answered_where_they_were_asked_for():
     ensemble = ensemble_of("causal")
     statistics = es.AttentionStatistics.from_ensemble(ensemble, sinks=["first=2"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -118,7 +119,7 @@ class AttentionStatistics:
         found: dict[str, Mapping[str, HeadStatistics]] = {}
         for name in ensemble.layers:  # one at a time: the fields may lie on disk
             own, kinds = ensemble.fields[name], {name: ensemble.info[name].kind}
-            found |= collect(lambda own=own, name=name: _slices(name, own, labels), kinds, sinks)  # type: ignore[misc]
+            found |= collect(partial(_slices, name, own, labels), kinds, sinks)
         return cls(found, ensemble.info, labels, ensemble.documents, ensemble.provenance)
 
     def merge(self, other: AttentionStatistics) -> AttentionStatistics:
@@ -172,7 +173,7 @@ class AttentionStatistics:
         InputError
         """
         expect_no_fields(options)
-        if options.sink not in self.sinks:
+        if masked_keys(options.sink) not in [masked_keys(sink) for sink in self.sinks]:
             raise _unanswered(
                 f"There are no statistics for sink={options.sink!r}, only for {', '.join(self.sinks)}",
                 f"sinks=[{options.sink!r}]",

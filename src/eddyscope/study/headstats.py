@@ -14,6 +14,7 @@ from eddyscope.kernels.fieldmoments import FieldMoments, by_query, field_moments
 from eddyscope.kernels.lagstats import LagMoments, lag_moments
 from eddyscope.kernels.merging import GroupMeans, group_means
 from eddyscope.lagfield import FloatArray, IntArray, LagField, LagGeometry
+from eddyscope.study.options import masked_keys
 from eddyscope.study.rows import LagAxis, LagRows, lag_rows, no_rows
 from eddyscope.trust.sinks import Sinks, SinkSums, sink_sums
 
@@ -130,8 +131,9 @@ class HeadStatistics:
         return tuple(sink for sink, part in self.parts.items() if part.moments is None)
 
     def lags(self, sink: str) -> LagPart | None:
-        """Lag statistics under a treatment of sinks; None where they were not kept."""
-        return self.parts.get(sink)
+        """Lag statistics under a treatment of sinks; None where they were not kept. ``first=1`` is ``mask``."""
+        masked = masked_keys(sink)
+        return next((part for own, part in self.parts.items() if masked_keys(own) == masked), None)
 
     def scores(self, sink: str, modes: FloatArray) -> FloatArray | None:
         """None: the rows were not kept."""

@@ -199,7 +199,9 @@ def _axes(
     """Labels of a layer's heads, its geometry, and the lags and queries of each head's lag statistics."""
     if isinstance(ensemble, AttentionStatistics):
         heads = ensemble.layers_of[name]
-        return tuple(heads), next(iter(heads.values())).geometry, [h.parts[options.sink].axis for h in heads.values()]
+        parts = [head.lags(options.sink) for head in heads.values()]
+        axes = [part.axis for part in parts if part is not None]
+        return tuple(heads), next(iter(heads.values())).geometry, axes
     field = ensemble.fields[name]
     rows = [lag_rows(field.select_head(label), options.sink, options.max_lag) for label in field.heads]
     return field.heads, field.geometry, [own.axis for own in rows]

@@ -81,7 +81,7 @@ def no_pod_variables(options: Options, bands: int, ranks: int, lags: int) -> Var
                 (*shape, "mode", "lag"),
                 np.full((*shape.values(), options.modes, lags), np.nan),
             ),
-            **measure_variables(prefix, [nothing] * max(1, len(shape) and bands), tuple(shape)),
+            **measure_variables(prefix, [nothing] * (bands if shape else 1), tuple(shape)),
         }
     return variables | {"early_share": ((), np.nan), "coherence_scale": (("band",), np.full(bands, np.nan))}
 
