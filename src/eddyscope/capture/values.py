@@ -1,7 +1,7 @@
 """Value-weighted attention: how long the value of each key is once it is in the residual stream.
 
 A head adds ``sum_j A(i, j) W v(j)`` to the residual stream of query ``i``, where ``W`` is its slice of the output
-projection. ``|W v(j)|`` says how much weight on key ``j`` can do: an attention sink has large weights and short
+projection. ``|W v(j)|`` says how much weight on key ``j`` can do: attention sinks often have large weights and short
 values (Kobayashi et al. 2020, "Attention is not only a weight", EMNLP).
 """
 
