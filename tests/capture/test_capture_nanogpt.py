@@ -181,6 +181,11 @@ def test_a_checkpoint_runs_from_the_command_line(tmp_path: Path) -> None:
     read = CliRunner().invoke(app, ["run", path, *options, "--trust-pickle"])
     assert read.exit_code == 0, read.stderr
     assert "transformer.h.1.attn" in (out / "summary.csv").read_text(encoding="utf-8")
+    planned = CliRunner().invoke(app, ["plan", path, "--text", str(text), "--context", "32", "--trust-pickle"])
+    assert planned.exit_code == 0, planned.stderr
+    assert "of 32 tokens" in planned.stdout
+    checked = CliRunner().invoke(app, ["check", path, "--trust-pickle"])
+    assert checked.exit_code == 0, checked.stderr
     refused = CliRunner().invoke(app, ["run", path, *options[:-1], str(tmp_path / "other")])
     assert refused.exit_code == 1
     assert "no-tokenizer" in refused.stderr

@@ -89,7 +89,7 @@ def resolve_sizes(
 ) -> Loaded:
     """The same without the weights of a Hugging Face model, which its sizes do not depend on.
 
-    A model of eddyscope is small, and is loaded.
+    A model of eddyscope is small, and a checkpoint of nanoGPT is in one piece: these are loaded.
     """
     from eddyscope.models.config import names
 
@@ -100,9 +100,12 @@ def resolve_sizes(
             __import__(package)
         except ImportError as error:
             raise MissingDependencyError(package, "Reading the config of a model", "hf") from error
+    from eddyscope.capture.checkpoint import is_checkpoint
     from eddyscope.capture.hf import context_of
     from eddyscope.capture.load import skeleton
 
+    if is_checkpoint(name):
+        return resolve_model(name, gguf_file=gguf_file, dtype=dtype, trust_pickle=trust_pickle)
     model, tokenizer = skeleton(name, gguf_file=gguf_file, dtype=dtype)
     return Loaded(model, tokenizer, context_of(model.config))
 
