@@ -41,7 +41,7 @@ def test_a_way_gives_what_hooks_see_or_names_the_class(
     given: dict[str, Any] = {"heads": "each", "batch": DOCUMENTS}
     found = captured(model, documents, **given, **options)
     if isinstance(found, str):
-        classes = {type(module).__name__ for module in model.modules()}
+        classes = {type(module).__name__ for module in (*model.modules(), model.config)}
         assert classes & set(re.findall(r"\w+", found)), found
         return
     expected = capture(model, documents, **given, checks=False)

@@ -40,10 +40,18 @@ class RowMask:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        _refuse(f"its '{name}'")
+        self._refuse(f"its '{name}'")
 
     def __getitem__(self, index: Any) -> Any:
-        _refuse("a part of it")
+        self._refuse("a part of it")
+
+    def _refuse(self, part: str) -> NoReturn:
+        config = type(self._arguments.get("config")).__name__
+        raise CaptureError(
+            f"The model ({config}) looks into its attention mask ({part}), which attention in blocks of rows never "
+            "makes as a whole.",
+            "Capture it with way='hooks' or way='function' (--way hooks, --way function).",
+        )
 
 
 def row_mask(**arguments: Any) -> RowMask:
@@ -75,11 +83,4 @@ def mask_rows(mask: Any, first: int, stop: int) -> Tensor | None:
     raise CaptureError(
         f"The mask of an attention layer is of {shape}, expected (documents, 1 or heads, queries, keys).",
         "Capture it with way='hooks' (--way hooks).",
-    )
-
-
-def _refuse(part: str) -> NoReturn:
-    raise CaptureError(
-        f"The model looks into its attention mask ({part}), which attention in blocks of rows never makes as a whole.",
-        "Capture it with way='hooks' or way='function' (--way hooks, --way function).",
     )
