@@ -16,6 +16,7 @@ import eddyscope as es
 from eddyscope.capture import capture
 from eddyscope.documents import Documents
 from eddyscope.errors import CaptureError, InputError
+from eddyscope.report.pagedata.provenance import provenance_data
 
 Ids = NDArray[np.int64]
 
@@ -48,6 +49,7 @@ def test_the_study_notes_the_order_of_patches(images: NDArray[np.float32]) -> No
     study = es.analyze(capture(_vit(), {"pixel_values": images}))
     (note,) = study.provenance["notes"]
     assert "1-D sequence of patches" in note and "class token" in note
+    assert note in provenance_data(study).notes
     assert study.summary().shape[0] == 2
     assert study.documents is None
 

@@ -97,6 +97,7 @@ def _rows(kept: dict[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def _notes(kept: dict[str, Any]) -> Iterable[str]:
+    yield from map(str, kept.get("notes") or ())
     unread = kept.get("layers_without_attention") or {}
     if unread:
         yield f"Layers without attention to show: {', '.join(map(str, unread))}."
