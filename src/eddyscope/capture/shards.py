@@ -202,8 +202,10 @@ def _write_shards(session: Session, store: FieldStore, progress: Progress | None
     failed = len(session.verdict.failed)
     count = session.reading.count
     done = sum(len(store.documents_of(number)) for number in store.whole)
+    missing = store.missing
+    stores = session.stores(len(store.documents_of(missing[0]))) if missing else {}
     try:
-        for number in store.missing:
+        for number in missing:
             index = store.documents_of(number)
             started, before = time.perf_counter(), len(session.verdict.checks)
 
@@ -211,7 +213,7 @@ def _write_shards(session: Session, store: FieldStore, progress: Progress | None
                 if progress is not None:
                     progress(done + within, count)
 
-            fields, kept = session.fields(index, report)
+            fields, kept = session.fields(index, report, stores)
             record = {
                 "checks": [asdict(check) for check in session.verdict.checks[before:]],
                 "seconds": round(time.perf_counter() - started, 3),
