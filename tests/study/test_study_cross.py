@@ -107,7 +107,13 @@ def test_summary_words_and_store_take_cross_attention(heads: int, shape: tuple[i
 
 def test_figures_leave_out_what_cross_attention_does_not_have(tmp_path: Path) -> None:
     from eddyscope.report.figures import write_figures
+    from eddyscope.report.profiles import draw_mode_profiles
 
-    written = write_figures(analyze(_ensemble((16, 32)), intervals=False), tmp_path / "figures")
+    study = analyze(_ensemble((16, 32)), intervals=False)
+    written = write_figures(study, tmp_path / "figures")
     assert all(path.stat().st_size > 0 for path in written)
     assert len(written) > 3
+    own, cross = draw_mode_profiles(study).axes[:2]
+    assert own.lines
+    assert not cross.lines
+    assert [text.get_text() for text in cross.texts] == ["cross attention"]

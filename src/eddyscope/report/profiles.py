@@ -15,6 +15,7 @@ from matplotlib.patches import Patch
 from eddyscope.report.layout import Room, name_panels, page, say
 from eddyscope.report.style import BLUE, GREEN, GREY, INK, PALE, VERMILION, fix_ticks, house_style, whole_ticks
 from eddyscope.report.views import MOST_PANELS, View, views
+from eddyscope.study.rows import CROSS
 from eddyscope.study.study import Study, layer_geometry
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -92,8 +93,8 @@ def plot_mode_profiles(view: View, axes: Axes) -> list[Line2D]:
     """
     axes.set_ylim(-1.08, 1.08)
     fix_ticks(axes.yaxis, (-1, 0, 1), ("−1", "0", "1"))
-    if view.no_modes:
-        say(axes, view.no_modes)
+    if view.no_modes or view.missing == CROSS:
+        say(axes, view.no_modes or view.missing)
         axes.set_xticks([])
         return []
     data = view.data
