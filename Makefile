@@ -25,7 +25,7 @@ demo: $(VENV)/.installed-demo ## Let two bundled models read Shakespeare and wri
 	@out=demo-out; n=1; while [ -e "$$out" ]; do n=$$((n + 1)); out=demo-out-$$n; done; \
 	echo "eddyscope demo --out $$out" && \
 	$(BIN)/eddyscope demo --out "$$out" && \
-	echo "The full path is $(CURDIR)/$$out: start with summary.csv and figures/ of each model."
+	echo "The full path is $(CURDIR)/$$out: start with report.html of each model."
 
 test: $(VENV)/.installed-dev ## Run the fast tests (under 5 minutes)
 	OMP_NUM_THREADS=1 $(PYTEST) -m "not slow" -n $(WORKERS) --dist loadfile

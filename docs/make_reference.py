@@ -140,6 +140,7 @@ RESULTS_INTRODUCTION = """\
 | | |
 |---|---|
 | `study.zarr` | every result, see below |
+| `report.html` | the same to look at, one file: [the report](report.md) |
 | `summary.csv`, `summary.json` | one row for each layer (and head), as `study.summary()` gives |
 | `run.json` | how the results came about |
 | `figures/` | each figure as PNG and PDF |
@@ -203,6 +204,8 @@ COORDINATES = {
     "key": "position of the key, from 0",
     "lag": "`query - key`; positive looks back",
     "mode": "number of a mode, from 1",
+    "place": "place of a document among those of largest coefficient, from 0",
+    "top_mode": "number of a mode whose tokens are kept, from 1",
     "normalisation": "`energy`, `rectified` (energy over scale), `standardised` (rows scaled to unit variance)",
     "octave": "first distance of an octave; `octave_last` is the last",
     "other_document": "number of a document",

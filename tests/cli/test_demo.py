@@ -45,6 +45,7 @@ def test_the_demo_leaves_a_study_of_both_models(tmp_path: Path) -> None:
             "summary.csv",
             "summary.json",
             "run.json",
+            "report.html",
             "figures",
         }
         assert len(es.open_study(folder).layers) == 6

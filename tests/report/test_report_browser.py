@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import xarray as xr
 from browser import browser, opened
 
 import eddyscope as es
 import planted
 from eddyscope.documents import Documents
 from eddyscope.report import write_report
+from eddyscope.study.study import Study
 
 pytestmark = pytest.mark.slow
 
@@ -228,3 +230,44 @@ def test_it_prints(running, pages):
         found.page.emulate_media(media="print")
         assert not found.page.locator(".controls").first.is_visible()
         assert found.page.locator("table.picture").first.is_visible()
+
+
+# --- case 23: 30 layers, 9 heads, 150 documents ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large_page(tmp_path_factory):
+    """Three heads that were analysed, laid out as 30 layers of 9 heads; 256 tokens, 150 documents with their texts."""
+    rng = np.random.default_rng(0)
+    heads = [planted.bump(150, 256, 12, 3, seed=1), planted.noise(150, 256, seed=2)]
+    heads += [planted.periodic(150, 256, 9, seed=3)]
+    texts = ["".join(rng.choice(list("abcde ,.\n"), 256)) for _ in range(150)]
+    attention = np.stack(heads, axis=1).astype(np.float32)[:, None]
+    ensemble = es.AttentionEnsemble.from_arrays(attention, causal=True, documents=documents_of(texts, 256))
+    study = es.analyze(ensemble)
+    one = study.data[study.layers[0]].to_dataset()
+    nine = xr.concat([one] * 3, "head", data_vars="minimal", coords="minimal", compat="override")
+    nine = nine.assign_coords(head=np.array([str(k) for k in range(9)], dtype=object))
+    tree = {"/": study.data.to_dataset(inherit=False)}
+    tree |= {f"/layer{k}": nine.assign_attrs(layer=f"layer{k}", layer_index=k) for k in range(30)}
+    large = Study(xr.DataTree.from_dict(tree), study.provenance, study.documents)
+    return write_report(large, tmp_path_factory.mktemp("large") / "report.html")
+
+
+def test_a_large_report_is_small_and_soon_there(large_page, running):
+    """The limits are those of the issue: 25 MB; the first picture and the controls within 3 seconds."""
+    assert large_page.stat().st_size < 25e6
+    with opened(running, large_page) as found:
+        painted = found.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        ready = float(found.page.evaluate("document.documentElement.dataset.ready"))
+        print(f"{large_page.stat().st_size / 1e6:.1f} MB, painted {painted:.0f} ms, controls {ready:.0f} ms")
+        assert painted < 3000
+        assert ready < 3000
+        assert found.page.locator("table.picture tbody tr").count() == 60
+        found.choose("layer", value="29")
+        found.choose("head", label="8")
+        assert found.page.locator("#shown").inner_text().startswith("layer 29, head 8")
+        assert "dominant at 8.9" in found.caption("scalogram")
+        assert "To keep this page small" in found.page.locator("#patterns .note").inner_text()
+        assert found.requests == [large_page.as_uri()]
+        assert found.complaints == []
