@@ -94,7 +94,7 @@ def test_what_cannot_fit_is_refused_with_what_would() -> None:
         "'run' takes up to 49 GB of memory for 2000 documents read one at a time, more than the 6.0 GB"
     )
     assert "the largest part is the fields (32 GB)" in said
-    assert "What would fit: --keep statistics (4.7 GB); --documents 125." in said
+    assert "What would fit: --keep statistics (4.8 GB); --documents 125." in said
     assert plan(batch=1, documents=125).costs["run"].total <= 6_000 * MB
     assert plan(batch=1, documents=250).costs["run"].total > 6_000 * MB
 

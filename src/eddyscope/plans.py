@@ -25,6 +25,8 @@ GOALS = {
 _MAPS = 3
 #: Bytes of a block of query rows, see :mod:`eddyscope.capture.blockwise`, and how often it is held.
 _BLOCKS = 3 * (16 << 20)
+#: What a pass holds whatever its size: first use of libraries, threads, blocks of memory that are not given back.
+_PASS = 32 << 20
 #: Arrays of the width of the residual stream, and of the width inside the MLP, that a layer holds at a time.
 _STREAMS, _INNER = 10, 3
 #: Groups of the jackknife, for which statistics are kept apart.
@@ -246,6 +248,7 @@ def _reading(model: ModelSize, work: Work) -> int:
     activations = tokens * model.item * (_STREAMS * model.width + _INNER * model.inner) + 4 * tokens * model.outputs
     most = max((work.entries(causal) for causal in model.layers), default=0)
     reduced = 4 * work.batch * work.kept * (most + work.tokens**2)
+    activations += _PASS
     if work.way == "blocks":
         return activations + _BLOCKS + 4 * work.batch * work.kept * most
     return activations + _MAPS * 4 * work.batch * model.heads * work.tokens**2 + reduced
