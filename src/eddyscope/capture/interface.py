@@ -78,7 +78,8 @@ def function_attention(
 ) -> tuple[Tensor, Tensor | None]:
     """Attention by the module's own eager function, which its listener is told of."""
     eager = own_eager(type(module))
-    _refuse(module, keywords, "function", _named(eager) | ({"s_aux"} if hasattr(module, "sinks") else set()))
+    known = _named(eager) | {"scaling", "dropout"}  # of every eager function, also of those that do not name them
+    _refuse(module, keywords, "function", known | ({"s_aux"} if hasattr(module, "sinks") else set()))
     output, weights = eager(module, query, key, value, attention_mask, **keywords)
     listener = _LISTENER.get()
     if listener is not None:

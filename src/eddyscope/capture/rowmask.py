@@ -33,8 +33,11 @@ class RowMask:
         """
         from transformers.masking_utils import eager_mask
 
-        offset = self._arguments.get("q_offset", 0)
-        made: Tensor | None = eager_mask(**(self._arguments | {"q_length": stop - first, "q_offset": offset + first}))
+        if "cache_position" in self._arguments:  # what transformers 5.3 says in the place of sizes
+            rows = {"cache_position": self._arguments["cache_position"][first:stop]}
+        else:
+            rows = {"q_length": stop - first, "q_offset": self._arguments.get("q_offset", 0) + first}
+        made: Tensor | None = eager_mask(**(self._arguments | rows))
         return made
 
     def __getattr__(self, name: str) -> Any:
