@@ -16,7 +16,7 @@ from eddyscope.study.words import conclusions
 
 mpl.use("Agg")
 
-N, L = 32, 48
+N, L = 24, 32
 #: Along the lag, and yet not from statistics: how far the rows of one document say the same.
 OF_ROWS = ("lag_effective_samples", "lag_mode_separated")
 #: What is cut to the number of lags, since there are no eigenvalues of the field beyond it.
@@ -26,7 +26,7 @@ BY_RANK = ("lag_eigenvalues", "rank")
 def documents_in_blocks():
     """Documents of which some share a block, so that groups differ in size."""
     ids = np.random.default_rng(5).integers(0, 50, size=(N, L))
-    ids[7], ids[31] = ids[6], ids[30]
+    ids[7], ids[21] = ids[6], ids[20]
     return es.Documents.from_ids(ids)
 
 
@@ -40,8 +40,8 @@ CASES = {
     "causal": {"attention": {"a": planted.periodic(N, L, 10.0, noise=0.3), "b": planted.noise(N, L, 1)}},
     "two-sided": {"attention": {"a": planted.noise(N, L, 1, causal=False)}, "causal": False},
     "queries left out on the way": {"attention": {"a": sunk(0.97)}},
-    "each head": {"attention": {"a": np.stack([planted.noise(N, L, 3), planted.bump(N, L, 12, 2), sunk(0.98)], 1)}},
-    "band of lags": {"attention": {"a": planted.noise(N, L, 1)}, "max_lag": 20},
+    "each head": {"attention": {"a": np.stack([planted.noise(N, L, 3), sunk(0.98)], 1)}},
+    "band of lags": {"attention": {"a": planted.noise(N, L, 1)}, "max_lag": 12},
     "single precision": {"attention": {"a": sunk(0.9).astype(np.float32)}},
     "scores": {"attention": {"a": np.tril(np.random.default_rng(0).normal(size=(N, L, L)))}, "unnormalised": True},
 }
@@ -120,9 +120,8 @@ def test_what_needs_fields_says_so(both):
             assert absent not in data
 
 
-def test_such_a_study_is_shown_saved_and_opened_like_any_other(both, tmp_path):
+def test_such_a_study_is_shown_and_spoken_of_like_any_other(both):
     from eddyscope.cli.table import print_study
-    from eddyscope.report.figures import write_figures
 
     study = both[1]
     table = study.summary()
@@ -131,9 +130,15 @@ def test_such_a_study_is_shown_saved_and_opened_like_any_other(both, tmp_path):
     one = data.isel(head=0) if "head" in data.dims else data
     assert any(NOT_KEPT in sentence for sentence in conclusions(one))
     print_study(study)
+
+
+def test_such_a_study_is_saved_opened_and_drawn_like_any_other(tmp_path):
+    from eddyscope.report.figures import write_figures
+
+    study = es.analyze(es.AttentionStatistics.from_ensemble(ensemble_of("causal")), intervals=False)
     study.save(tmp_path / "study.zarr")
     again = es.open_study(tmp_path / "study.zarr")
-    assert again.summary().equals(table)
+    assert again.summary().equals(study.summary())
     write_figures(again, tmp_path / "figures", formats=["png"])
 
 
@@ -167,8 +172,8 @@ def test_a_query_that_a_late_document_leaves_out_is_left_out_of_all():
 
     def shards():
         read.append(1)
-        for start in range(0, N, 10):
-            part = slice(start, start + 10)
+        for start in range(0, N, 8):
+            part = slice(start, start + 8)
             yield {"a": field.select_documents(part)}, np.arange(N)[part] % 15
 
     found = collect(shards, {"a": "self"}, ["mask", "keep"])["a"]["mean"]
@@ -182,12 +187,12 @@ def test_a_query_that_a_late_document_leaves_out_is_left_out_of_all():
 
 def test_parts_that_leave_out_different_queries_are_not_merged():
     ensemble = ensemble_of("queries left out on the way")
-    parts = [es.AttentionStatistics.from_ensemble(ensemble.select_documents(i)) for i in (range(10), range(10, N))]
+    parts = [es.AttentionStatistics.from_ensemble(ensemble.select_documents(i)) for i in (range(8), range(8, N))]
     with pytest.raises(es.EddyscopeError, match=r"^Layer 'a': documents of one part leave out queries.*sinks=\['keep'"):
         parts[0].merge(parts[1])
     kept = [
         es.AttentionStatistics.from_ensemble(ensemble.select_documents(i), sinks=["keep"])
-        for i in (range(10), range(10, N))
+        for i in (range(8), range(8, N))
     ]
     assert kept[0].merge(kept[1]).count == N
 
@@ -201,7 +206,7 @@ def test_parts_that_leave_out_different_queries_are_not_merged():
             r"^There are no statistics for sink='first=2', only for mask, keep, .*sinks=\['first=2'\]",
         ),
         ({"sink_pod": "mask"}, r"^sink_pod='mask' needs the fields"),
-        ({"max_lag": 16}, r"^max_lag=16 was asked for, .*max_lag=None"),
+        ({"max_lag": 10}, r"^max_lag=10 was asked for, .*max_lag=None"),
     ],
 )
 def test_options_that_statistics_cannot_answer_are_named(options, message):
@@ -263,7 +268,7 @@ def test_statistics_on_disk_come_back_as_they_were(case, tmp_path):
     assert repr(again) == repr(statistics) and again.nbytes == statistics.nbytes
     assert again.info == statistics.info and again.provenance == statistics.provenance
     np.testing.assert_array_equal(again.documents.ids, statistics.documents.ids)
-    one, other = es.analyze(statistics), es.analyze(again)
+    one, other = (es.analyze(s, intervals=False) for s in (statistics, again))
     assert one.packed("a").equals(other.packed("a"))
 
 
@@ -283,7 +288,7 @@ def test_a_place_that_holds_something_is_never_overwritten_unasked(tmp_path):
 
 def test_memory_does_not_depend_on_the_number_of_documents():
     ensemble = es.AttentionEnsemble.from_arrays(planted.noise(N, L)[:, None])
-    few = es.AttentionStatistics.from_ensemble(ensemble.select_documents(range(30)))
+    few = es.AttentionStatistics.from_ensemble(ensemble.select_documents(range(15)))
     assert few.nbytes == es.AttentionStatistics.from_ensemble(ensemble).nbytes
 
 
@@ -295,4 +300,4 @@ def test_masses_are_means_over_documents():
         entropy = -np.nansum(weights * np.log(weights), axis=-1).mean()
     assert table["entropy"][1] == pytest.approx(entropy, rel=1e-9)
     assert table["sink_mass"][1] == pytest.approx(weights[:, L // 2 :, 0].mean(), rel=1e-9)
-    assert table["row_mass"].to_numpy() == pytest.approx(1) and table["head"].tolist() == ["0", "1", "2"]
+    assert table["row_mass"].to_numpy() == pytest.approx(1) and table["head"].tolist() == ["0", "1"]
