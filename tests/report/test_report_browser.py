@@ -165,7 +165,7 @@ def test_the_pattern_planted_in_two_documents_is_read_in_them(running, tmp_path)
     ensemble = es.AttentionEnsemble.from_arrays(attention[:, None], causal=True, documents=documents_of(texts, context))
     path = write_report(es.analyze(ensemble), tmp_path / "planted.html")
     with opened(running, path) as found:
-        assert found.page.locator("#pick-document option").first.inner_text().startswith("5 of")
+        assert found.page.locator("#pick-document option").first.inner_text().startswith("5: coefficient")
         said = found.page.locator("#pair").inner_text()
         assert "(60) and key" in said
         assert "12 back" in said

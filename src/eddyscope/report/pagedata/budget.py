@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: Bytes that maps, profiles and the text view may take in a page.
-MAP_BYTES = 9_000_000
+MAP_BYTES = 12_000_000
 #: Sides of a map, bands, modes and documents of a mode, from all to least.
 _STEPS = (
     (256, 99, 8, 5),

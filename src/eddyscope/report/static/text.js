@@ -37,7 +37,8 @@ function showReader() {
   picker.replaceChildren(...mode().top.map((one, i) => {
     const text = texts().find((t) => t.number === one.document);
     const value = mode().coefficients[one.document];
-    return element("option", `${one.document}${text && text.source ? ` of ${visible(text.source)}` : ""}, coefficient ${plain(value)}`, { value: i });
+    const source = text && text.source ? ` of ${visible(text.source)}` : "";
+    return element("option", `${one.document}: coefficient ${plain(value)}${source}`, { value: i });
   }));
   picker.value = String(Math.min(state.document, mode().top.length - 1));
   document.getElementById("coincidence").textContent = (study().lines[state.place] || {})[`${state.pod}/${state.mode}`]
@@ -92,7 +93,7 @@ function choose(index, asKey = false) {
   const name = (i) => `“${current.text.tokens[i] ? visible(current.text.tokens[i]).trim() || "space" : "special"}” (${i})`;
   const share = (value) => isNumber(value) ? `${Number((100 * value).toPrecision(2))} %` : "–";
   document.getElementById("pair").textContent = key >= 0
-    ? `Query ${name(query)} and key ${name(key)}, ${query - key} back: ${share(pair[query])} of the coefficient. `
+    ? `Query ${name(query)} and key ${query === key ? "itself" : `${name(key)}, ${Math.abs(query - key)} ${query > key ? "back" : "ahead"}`}: ${share(pair[query])} of the coefficient. `
       + `As a query ${name(index)} gives ${share(current.query[index])}, as a key ${share(current.key[index])}.`
     : `${name(index)} is paired with no key here. As a query it gives ${share(current.query[index])}, as a key ${share(current.key[index])}.`;
   refresh(["ticks"]);
