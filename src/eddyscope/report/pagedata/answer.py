@@ -151,7 +151,7 @@ def _first_modes(found: Sequence[Facts], documents: int) -> list[Sentence]:
     numbers = {one.label: (one.first_share, one.first_lag) for one in known}
     if len(known) <= _FEW:
         each = "; ".join(
-            f"{one.label} {percent(one.first_share)}, largest at {_lag(i)} {one.first_lag:.0f}"
+            f"{one.label} {percent(one.first_share)}, {_lag(i)}{one.first_lag:.0f}"
             for i, one in enumerate(known)
         )
         text = f"The first [[mode]] of each layer holds of its fluctuation: {each}."
@@ -159,7 +159,7 @@ def _first_modes(found: Sequence[Facts], documents: int) -> list[Sentence]:
             one = known[0]
             text = (
                 f"The first [[mode]] of {one.label} holds {percent(one.first_share)} of its fluctuation and is largest "
-                f"at [[lag]] {one.first_lag:.0f}."
+                f"at a [[lag]] of {one.first_lag:.0f}."
             )
     else:
         low, high = min(known, key=lambda o: o.first_share), max(known, key=lambda o: o.first_share)
@@ -167,12 +167,12 @@ def _first_modes(found: Sequence[Facts], documents: int) -> list[Sentence]:
             f"The first [[mode]] holds from {percent(low.first_share)} ({_head(low)}) to {percent(high.first_share)} "
             f"({_head(high)}) of the fluctuation; the table below has each."
         )
-    text += f" If {documents} documents had nothing in common, it would hold about {percent(even)}."
+    text += f" If {documents} documents had nothing in common and fluctuated alike, it would hold {percent(even)}."
     return [Sentence("first mode", text, numbers | {"even": even})]
 
 
 def _lag(place: int) -> str:
-    return "[[lag]]" if place == 0 else "lag"
+    return "largest at a [[lag]] of " if place == 0 else "at "
 
 
 def _not_kept(found: Sequence[Facts]) -> list[Sentence]:
