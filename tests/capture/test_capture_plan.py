@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny_models import FAMILIES, tiny
 
 import eddyscope as es
@@ -83,6 +84,14 @@ def test_a_layer_that_is_not_there_is_named() -> None:
     with pytest.raises(InputError, match=r"Layer 7 is not in this model\. It has 2 layers"):
         es.plan(tiny("llama"), documents(), layers=[7])
     assert len(es.plan(tiny("llama"), documents(), layers=["model.layers.1.self_attn"]).model.layers) == 1
+
+
+def test_an_extractor_has_no_plan() -> None:
+    def extract(model: Any, inputs: Any) -> Any:
+        raise AssertionError("it is not read")
+
+    with pytest.raises(InputError, match=r"Linear is read by an extractor, which names its layers only as it reads"):
+        es.plan(torch.nn.Linear(2, 2), documents(), extract=extract)
 
 
 def test_a_first_shard_gives_the_time() -> None:

@@ -159,6 +159,11 @@ def model_size(model: Any, options: Options, length: int) -> ModelSize:
         stated = source.identity().get("heads")
         heads = stated if isinstance(stated, int) else 1
         ways, whole = tuple(source.ways), source.name != "huggingface"
+    if not layers:
+        raise InputError(
+            f"{type(model).__name__} is read by an extractor, which names its layers only as it reads: it has no plan.",
+            "Leave out the budget, and capture a few documents to see what they take.",
+        )
     vocabulary = _vocabulary(model)
     width, inner = _widths(model, vocabulary)
     return ModelSize(
