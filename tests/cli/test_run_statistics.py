@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +80,36 @@ def test_what_statistics_cannot_answer_is_refused_before_the_work(
     done = typed("run", model, "--text", text, "--out", tmp_path / "out", *line)
     assert done.status == status and message in " ".join(done.err.split())
     assert "Capturing" not in done.err and not (tmp_path / "out").exists()
+
+
+_MEASURED = """
+import resource, sys
+from eddyscope.cli import main
+try:
+    main()
+finally:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.slow
+def test_2000_documents_through_30_layers_stay_within_the_stated_budget(typed: Run, tmp_path: Path) -> None:
+    """Case 22: the plan is printed before the work, fields would not fit, statistics stay below what was said."""
+    from eddyscope import models
+    from eddyscope.models.config import GPTConfig
+
+    models.save_model(models.untrained(GPTConfig("base", 65, 64, 30, 2, 16), seed=0), tmp_path / "deep")
+    np.save(tmp_path / "ids.npy", np.random.default_rng(0).integers(0, 65, (2000, 64)))
+    line = f"--token-ids {tmp_path}/ids.npy --memory-budget 850MB --no-intervals --no-figures --no-report"
+    refused = typed("run", tmp_path / "deep", *line.split(), "--out", tmp_path / "fields")
+    assert refused.status == 2 and "850 MB of the budget" in refused.err and "--keep statistics" in refused.err
+    arguments = ["run", tmp_path / "deep", *line.split(), "--keep", "statistics", "--out", tmp_path / "out"]
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURED, *map(str, arguments)], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout.splitlines()[-1]) <= 850e6
+    told = done.stderr.splitlines()
+    plan = next(place for place, words in enumerate(told) if words.startswith("Plan: "))
+    assert plan < next(place for place, words in enumerate(told) if words.startswith("Capturing"))
+    study = es.open_study(tmp_path / "out")
+    assert len(study.layers) == 30 and study.layer(0).attrs["documents"] == 2000
