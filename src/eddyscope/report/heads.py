@@ -25,6 +25,7 @@ from eddyscope.report.style import (
     colormap,
     fix_ticks,
     house_style,
+    whole_ticks,
 )
 
 #: Colour of what the heads were chosen by.
@@ -131,7 +132,8 @@ def draw_head_curve(curve: pd.DataFrame, unit: str = "nats") -> Figure:
     axes.set_xlim(102, min(38.0, 100 * float(curve["fraction"].min()) - 2))
     axes.set_xlabel("patterns kept, %")
     axes.set_ylabel(f"rise of the loss, {unit}")
-    axes.set_title("The other heads share the kept patterns, or lose their output; bars: 95 % intervals over documents")
+    words = "Rise of the loss where the other heads share the kept patterns, or lose their output"
+    figure.suptitle(f"{words}; bars: 95 % intervals over documents", fontsize=8)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
@@ -166,7 +168,8 @@ def draw_rank_against_loss(alone: pd.DataFrame, ranks: npt.NDArray[np.floating[A
         for index, (x, y) in enumerate(zip(ranks, rise, strict=True)):
             axes.annotate(str(index), (x, y), xytext=(3, 3), textcoords="offset points", fontsize=6, color=INK)
         rho, p = rank_correlation(ranks, rise)
-        axes.set_title(f"one layer {words}: rank correlation {rho:+.2f} (p {p:.2g}, {len(rise)} layers)")
+        axes.set_title(f"one layer {words}\nrank correlation {rho:+.2f} (p {p:.2g}, {len(rise)} layers)")
+        whole_ticks(axes.xaxis)
         axes.set_yscale("symlog", linthresh=1e-3)
         axes.set_xlabel("effective rank H*(0.10) of the layer")
     grid[0].set_ylabel(f"rise of the loss, {unit}")

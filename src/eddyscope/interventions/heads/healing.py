@@ -18,9 +18,9 @@ from eddyscope.interventions.heads.sensitivity import gradients_of_edits
 from eddyscope.interventions.layers import AttentionLayer
 from eddyscope.interventions.losses import LOSS, embeddings, forward, measure_of, token_losses
 
-STEPS = 200
-BATCH = 8
-RATE = 0.01
+STEPS = 150
+BATCH = 4
+RATE = 0.03
 
 
 def heal(
