@@ -32,7 +32,7 @@ _STREAMS, _INNER = 10, 3
 #: Groups of the jackknife, for which statistics are kept apart.
 _GROUPS = 15
 #: Measured on the analysis of one head of one layer: copies of its field, Grams, arrays of one map, and the rest.
-_FIELD_COPIES, _GRAMS, _MAP_ARRAYS, _REST = 5, 10, 200, 64 << 20
+_FIELD_COPIES, _GRAMS, _MAP_ARRAYS, _REST = 5, 20, 200, 64 << 20
 #: What a study keeps of each head: maps in single precision (modes, mean field, coherence), and Grams of the documents.
 _KEPT_MAPS, _KEPT_GRAMS = 50, 5
 _GRAMS_KEPT_UP_TO = 4000

@@ -147,11 +147,11 @@ goal, count, length, layers, path = sys.argv[2], *map(int, sys.argv[3:6]), sys.a
 model = tiny("llama", num_hidden_layers=layers, max_position_embeddings=length)
 documents = es.Documents.from_ids(np.random.default_rng(0).integers(5, 64, (count, length)))
 es.capture(model, documents.select(range(2)))  # what is loaded on first use belongs to the libraries
-plan = es.plan(model, documents, heads="each")
+plan = es.plan(model, documents, heads="each", layers=[0] if goal == "analyze" else None)
 if goal == "store":
     es.capture_fields(model, documents, path, heads="each")
 elif goal == "analyze":
-    es.analyze(es.open_fields(path).ensemble([0]))
+    es.analyze(es.open_fields(path).ensemble([0]), intervals=False)
 elif goal == "statistics":
     es.analyze(es.capture(model, documents, heads="each", keep="statistics"))
 else:
@@ -185,9 +185,9 @@ def test_the_process_keeps_to_its_plan(goal: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_2000_documents_of_30_layers_stay_within_the_plan(tmp_path: Path) -> None:
-    found = measured("store", 2000, 64, 30, tmp_path / "f.zarr")
+    found = measured("store", 2000, 32, 30, tmp_path / "f.zarr")
     assert found["peak"] <= found["planned"]
-    fields = 2000 * 30 * 4 * (4 * 64 * 65 // 2 + 8 * 64)
+    fields = 2000 * 30 * 4 * (4 * 32 * 33 // 2 + 8 * 32)
     assert found["planned"] - found["process"] < fields / 4  # far from holding all fields
-    found = measured("analyze", 2000, 64, 30, tmp_path / "f.zarr")
+    found = measured("analyze", 2000, 32, 30, tmp_path / "f.zarr")
     assert found["peak"] <= found["planned"]
