@@ -95,4 +95,7 @@ def _sparing(what: str, done: str, debug: bool) -> Iterator[None]:
         if debug:
             raise
         message = f"The {what} could not be {done} ({type(error).__name__}: {error}); all other results are there."
-        warnings.warn(EddyscopeWarning(message, f"no-{what}"), stacklevel=4)
+        warnings.warn(
+            EddyscopeWarning(message, "no-report" if what == "report" else "no-figures"),
+            stacklevel=4,
+        )
