@@ -55,7 +55,8 @@ class HeadSums:
     @classmethod
     def empty(cls, heads: int, queries: int, keys: int) -> HeadSums:
         """Sums over no rows."""
-        return cls(keys, np.zeros((heads, queries + keys - 1)), *(np.zeros(heads) for _ in range(3)))
+        first_key, entropy, previous = np.zeros((3, heads))
+        return cls(keys, np.zeros((heads, queries + keys - 1)), first_key, entropy, previous)
 
     def add(self, head: int, maps: FloatArray, first: int) -> None:
         """Add rows of one head.
