@@ -13,15 +13,15 @@ from eddyscope.study.study import Study
 EXPLAINED = {
     "beyond-context": "The documents are longer than the positions that the model was trained with, so attention there "
     "is an extrapolation. Choose --context within the model's limit.",
-    "damaged-shard": "A shard of the capture was not as it had been written, and was captured again; the result is as if "
-    "nothing had happened.",
+    "damaged-shard": "A shard of the capture was not as it had been written, and was captured again; the result is as "
+    "if nothing had happened.",
     "dropped-documents": "Documents that gave NaN or Inf were left out of all layers. Half precision that overflows is "
     "the usual cause: read the model with --dtype float32.",
     "failed-checks": "A self-check of the capture failed and --allow-failed-checks went on. A layer whose rows do not "
     "sum to 1, or that sees later tokens, has no lag statistics that can be trusted.",
     "few-documents": "The text gave fewer windows than were asked for. Add text, shorten --context, or --overlap.",
-    "little-space": "The fields may take more than the disk has free. The capture goes on as far as it gets; make room, "
-    "or keep less (--heads mean, --half, --max-lag).",
+    "little-space": "The fields may take more than the disk has free. The capture goes on as far as it gets; make "
+    "room, or keep less (--heads mean, --half, --max-lag).",
     "masked-half": "lags='ahead' reads keys after the query, which carry no attention in a causal model. It is there "
     "to repeat what the published script computes.",
     "no-figures": "Something went wrong while the figures were drawn. This is a fault of Eddyscope; the results are "
@@ -31,10 +31,10 @@ EXPLAINED = {
     "no-tokenizer": "The checkpoint comes without a tokenizer that can be read; token ids (--token-ids) need none.",
     "replaced-tokens": "Some tokens stand for something that the model's vocabulary does not have. A few do no harm; "
     "where there are many, the model was not made for this text.",
-    "resumed-elsewhere": "The capture went on with another device, number of threads or library than it was begun with. "
-    "Sums may differ in their last bits between shards, which no result depends on.",
-    "rise-above-limit": "On documents that the plan has not seen the loss rises by more than was asked for. Ask for less, "
-    "or give more documents.",
+    "resumed-elsewhere": "The capture went on with another device, number of threads or library than it was begun "
+    "with. Sums may differ in their last bits between shards, which no result depends on.",
+    "rise-above-limit": "On documents that the plan has not seen the loss rises by more than was asked for. Ask for "
+    "less, or give more documents.",
     "stopped-by-looking": "--documents auto read on until an interval was narrow enough. Such an interval is narrower, "
     "on average, than one at a number of documents fixed before: run once more with another --seed.",
     "strong-sink": "Some keys draw attention from everywhere, were not masked, and change the lag statistics by more "
