@@ -101,6 +101,11 @@ def test_a_plan_comes_back_from_its_file(tmp_path: Path) -> None:
     assert content["loss"]["after"] - content["loss"]["before"] == pytest.approx(content["loss"]["rise"])
     again = es.windows.load(tmp_path)
     assert again == plan
+    model = gpt()
+    with es.windows.apply(model, plan):
+        expected = outputs(model, _ids(documents()))
+    with es.windows.apply(model, tmp_path):
+        assert (outputs(model, _ids(documents())) == expected).all()
 
 
 @pytest.mark.parametrize(

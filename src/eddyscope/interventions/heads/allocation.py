@@ -29,9 +29,11 @@ CRITERIA = {"residual": RESIDUAL, "importance": IMPORTANCE, "residual-x-importan
 
 #: Ridge of the least squares, as a share of the mean diagonal.
 _RIDGE = 1e-5
-#: Weight of the maps' own Gram in the Fisher form, and what stays of its terms between heads: both are known from few
-#: gradients only, and every kept set is chosen to make their noise look good.
-_PRIOR, _BETWEEN = 0.1, 0.5
+#: Weight of the maps' own Gram in the Fisher form, which is known from few gradients only, so that every kept set is
+#: chosen to make its noise look good.
+_PRIOR = 0.1
+#: Gradients for each entry of a layer's mixing weights at which half of the terms between heads is believed.
+_ENOUGH = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +61,21 @@ def map_form(gram: FloatArray) -> FloatArray:
     return np.asarray(form.reshape(heads**2, heads**2))
 
 
-def weighted_form(fisher: FloatArray, gram: FloatArray) -> FloatArray:
-    """Quadratic form of the cost in nats, half the Fisher information, made safe against the noise of few gradients."""
+def weighted_form(fisher: FloatArray, gram: FloatArray, samples: int) -> FloatArray:
+    """Quadratic form of the cost in nats, half the Fisher information, made safe against the noise of few gradients.
+
+    Parameters
+    ----------
+    fisher : array, shape (head^2, head^2)
+    gram : array, shape (head, head)
+        Of the maps; a tenth of it, at the same trace, goes into each head's own terms.
+    samples : int
+        Gradients n behind the Fisher information: terms between heads count ``n / (n + 10 head^2)``.
+    """
     heads = gram.shape[0]
     form = 0.5 * fisher.reshape(heads, heads, heads, heads)
     own = np.array([form[h, :, h, :] for h in range(heads)])  # (head, pattern, pattern)
-    form = _BETWEEN * form
+    form = form * samples / (samples + _ENOUGH * heads**2)
     for head in range(heads):
         scale = float(np.trace(own[head])) / max(float(np.trace(gram)), np.finfo(float).tiny)
         form[head, :, head, :] = (1 - _PRIOR) * own[head] + _PRIOR * scale * gram

@@ -126,7 +126,9 @@ def gather_evidence(
     sensitivity = measure_sensitivity(model, documents, draws=draws, seed=seed, progress=progress)
     grams = [redundancy.layer_gram(layer.index) for layer in layers]
     maps = tuple(map_form(gram) for gram in grams)
-    weighted = tuple(weighted_form(fisher, gram) for fisher, gram in zip(sensitivity.fisher, grams, strict=True))
+    weighted = tuple(
+        weighted_form(fisher, gram, sensitivity.samples) for fisher, gram in zip(sensitivity.fisher, grams, strict=True)
+    )
     paths = {
         RESIDUAL: tuple(eliminate(form) for form in maps),
         IMPORTANCE: tuple(by_score(score) for score in sensitivity.importance),
