@@ -151,8 +151,7 @@ def _first_modes(found: Sequence[Facts], documents: int) -> list[Sentence]:
     numbers = {one.label: (one.first_share, one.first_lag) for one in known}
     if len(known) <= _FEW:
         each = "; ".join(
-            f"{one.label} {percent(one.first_share)}, {_lag(i)}{one.first_lag:.0f}"
-            for i, one in enumerate(known)
+            f"{one.label} {percent(one.first_share)}, {_lag(i)}{one.first_lag:.0f}" for i, one in enumerate(known)
         )
         text = f"The first [[mode]] of each layer holds of its fluctuation: {each}."
         if len(known) == 1:
