@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from eddyscope.interventions.editing import AppliedEdits, Edit
 from eddyscope.interventions.layers import AttentionLayer
-from eddyscope.interventions.windows.plan import WindowPlan
+from eddyscope.interventions.windows.plan import WindowPlan, load
 from eddyscope.interventions.windows.removal import Removals, without
 
 
-def apply(model: Any, plan: WindowPlan) -> AppliedEdits:
+def apply(model: Any, plan: WindowPlan | str | Path) -> AppliedEdits:
     """Give each layer its window; the model then computes as if it could not see further.
 
     Parameters
@@ -21,8 +22,8 @@ def apply(model: Any, plan: WindowPlan) -> AppliedEdits:
     model : torch.nn.Module
         The model that the plan was made for. Attention is computed whole and cut: this shows what the windows do to the
         outputs, and saves neither time nor memory.
-    plan : WindowPlan
-        From :func:`find` or :func:`load`.
+    plan : WindowPlan, or path
+        From :func:`find` or :func:`load`; or where it was written.
 
     Returns
     -------
@@ -33,6 +34,8 @@ def apply(model: Any, plan: WindowPlan) -> AppliedEdits:
     ------
     InputError
         Where the plan does not fit the model.
+    StoreError
+        Where there is no plan at the path.
 
     Notes
     -----
@@ -53,6 +56,7 @@ def apply(model: Any, plan: WindowPlan) -> AppliedEdits:
     >>> bool(torch.equal(logits[0, 3], logits[1, 3]))  # each sees the last token alone
     True
     """
+    plan = plan if isinstance(plan, WindowPlan) else load(plan)
     layers, removals = plan.check(model), plan.removals()
     edits: dict[str, Edit] = {
         layer.name: partial(_windowed, removals=removals[layer.index], sink=plan.sink)

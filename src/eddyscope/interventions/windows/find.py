@@ -128,6 +128,7 @@ def find(
     CaptureError
         Where the attention of the model cannot be edited.
     """
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     limits = _limits(max_loss_rise)
     check_sink(sink)
     if heads not in HEADS:
