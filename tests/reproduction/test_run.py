@@ -41,6 +41,7 @@ def test_every_claim_about_the_model_has_a_verdict(repeated):
     assert alone == {f"C{k}": [] if k in (5, 6) else ["base"] for k in range(1, 8)}
 
 
+@pytest.mark.slow
 def test_evidence_is_what_the_study_of_the_same_model_says(repeated, book):
     from eddyscope.models import load
     from eddyscope.tokenizers import CharTokenizer
