@@ -162,7 +162,8 @@ def test_what_lies_above_the_diagonal_of_a_causal_field_is_dropped():
             lambda: LagGeometry(4, 5, True),
             r"^A causal field has as many keys as queries, got 4 queries and 5 keys\. Pass causal=False for cross",
         ),
-        (lambda: LagGeometry(4, 4, True, 0), r"^max_lag must be at least 1 token, got 0\.$"),
+        (lambda: LagGeometry(4, 4, True, 0), r"^max_lag must be at least 1 token, a whole number, got 0\.$"),
+        (lambda: LagGeometry(4, 4, True, 2.5), r"^max_lag must be at least 1 token, a whole number, got 2\.5\.$"),  # type: ignore[arg-type]
         (lambda: LagGeometry(4, 4, True).position(4), r"^Lag 4 is not in this field, which has lags 0 to 3\.$"),
         (lambda: LagGeometry(4, 4, True).position(-1), r"^Lag -1 is not in this field, which has lags 0 to 3\.$"),
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +132,9 @@ class AttentionEnsemble:
 
     def layer_name(self, layer: str | int) -> str:
         """Resolve a layer's name or index; InputError names the layers that there are."""
-        if isinstance(layer, int) and -len(self.layers) <= layer < len(self.layers):
-            return self.layers[layer]
+        numbered = isinstance(layer, (int, np.integer)) and not isinstance(layer, bool)
+        if numbered and -len(self.layers) <= int(layer) < len(self.layers):
+            return self.layers[int(layer)]
         if isinstance(layer, str) and layer in self.fields:
             return layer
         raise InputError(
@@ -142,6 +143,10 @@ class AttentionEnsemble:
             + (" ..." if len(self.layers) > 4 else "")
             + ".",
         )
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the layers, in reading order."""
+        return iter(self.fields)
 
     def __getitem__(self, layer: str | int) -> LagField:
         """The field of one layer, by name or index."""

@@ -62,8 +62,10 @@ class LagGeometry:
                 f"A causal field has as many keys as queries, got {self.queries} queries and {self.keys} keys.",
                 "Pass causal=False for cross attention.",
             )
-        if self.max_lag is not None and self.max_lag < 1:
-            raise InputError(f"max_lag must be at least 1 token, got {self.max_lag}.")
+        if self.max_lag is not None:
+            whole = isinstance(self.max_lag, (int, np.integer)) and not isinstance(self.max_lag, bool)
+            if not whole or self.max_lag < 1:
+                raise InputError(f"max_lag must be at least 1 token, a whole number, got {self.max_lag!r}.")
 
     @cached_property
     def lags(self) -> IntArray:

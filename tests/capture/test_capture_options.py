@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from tiny_models import tiny
 
-from eddyscope.capture import capture
+from eddyscope.capture import capture, check, plan
 from eddyscope.documents import Documents
 from eddyscope.errors import InputError, UsageError
 
@@ -180,9 +180,46 @@ def test_provenance_says_what_was_captured_and_how(documents: Documents) -> None
     [
         ({"heads": "some"}, "heads is 'some', expected 'mean' or 'each'"),
         ({"dtype": "bfloat16"}, "dtype is 'bfloat16', expected 'float32' or 'float16'"),
-        ({"batch": 0}, "batch is 0"),
+        ({"heads": 2}, "heads is 2, expected numbers of heads from 0"),
+        ({"heads": None}, "heads is None, expected numbers of heads from 0"),
+        ({"batch": 0}, "batch is 0, expected at least 1 document, as a whole number"),
+        ({"batch": 1.5}, "batch is 1.5, expected"),
+        ({"batch": "4"}, "batch is '4', expected"),
+        ({"max_lag": 2.5}, "max_lag is 2.5, expected at least 1 token, as a whole number"),
+        ({"max_lag": True}, "max_lag is True, expected"),
+        ({"layers": 0}, "layers is 0, expected a list of positions or names"),
+        ({"layers": "transformer.h.0.attn"}, "layers is 'transformer.h.0.attn', expected a list"),
+        ({"layers": [0.5]}, r"layers is \[0.5\], expected a list of positions"),
+        ({"layers": [True]}, r"layers is \[True\], expected a list of positions"),
+        ({"layers": [None]}, r"layers is \[None\], expected a list of positions"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], message: str, documents: Documents) -> None:
     with pytest.raises(UsageError, match=message):
         capture(tiny("gpt2"), documents, **options)
+    with pytest.raises(UsageError, match=message):
+        plan(tiny("gpt2"), documents, **options)
+
+
+def test_an_option_that_there_is_not_is_named(documents: Documents) -> None:
+    with pytest.raises(UsageError, match=r"^'head' is not an option of a capture\.$"):
+        plan(tiny("gpt2"), documents, head="each")
+
+
+@pytest.mark.parametrize("chosen", [[1], (1,), range(1, 2), np.array([1]), [-1, 1], ["transformer.h.1.attn"]], ids=repr)
+def test_layers_and_heads_are_listed_in_any_way(chosen: Any, documents: Documents) -> None:
+    ensemble = capture(tiny("gpt2"), documents, layers=chosen, heads=range(2))
+    assert list(ensemble) == ["transformer.h.1.attn"]
+    assert ensemble[np.int64(0)].heads == ("0", "1")
+    assert plan(tiny("gpt2"), documents, layers=chosen, heads=np.arange(2)).table() is not None
+
+
+@pytest.mark.parametrize("device", ["nope", "meta", "cuda:99"])
+def test_a_device_that_cannot_be_is_refused_and_the_model_keeps_its_weights(device: str, documents: Documents) -> None:
+    model = tiny("gpt2")
+    before = state(model)
+    with pytest.raises(UsageError, match=rf"cannot be moved to device '{device}': .*\. Leave device \(--device\) out"):
+        capture(model, documents, device=device)
+    with pytest.raises(UsageError, match="cannot be moved"):
+        check(model, device=device)
+    assert_same_state(before, state(model))

@@ -150,20 +150,21 @@ def capture(  # type: ignore[misc]  # the overloads leave the options to this on
 
     if keep not in ("fields", "statistics"):
         raise UsageError(f"keep is {keep!r}, expected 'fields' or 'statistics'.")
-    options = Options(
-        heads=heads if isinstance(heads, str) else tuple(heads),
-        weight=weight,
-        way=way,
-        layers=None if layers is None else tuple(layers),
-        batch=batch,
-        max_lag=max_lag,
-        device=device,
-        dtype=dtype,
-        drop_bad=drop_bad,
-        allow_failed_checks=allow_failed_checks,
-        checks=checks,
-        extract=extract,
-    )
+    given = {
+        "heads": heads,
+        "weight": weight,
+        "way": way,
+        "layers": layers,
+        "batch": batch,
+        "max_lag": max_lag,
+        "device": device,
+        "dtype": dtype,
+        "drop_bad": drop_bad,
+        "allow_failed_checks": allow_failed_checks,
+        "checks": checks,
+        "extract": extract,
+    }
+    options = Options.of(given)
     if memory_budget is not None:
         from eddyscope.capture.planning import prepared
 
@@ -345,7 +346,7 @@ def check(
         raise MissingDependencyError("torch", "Checking a model", "hf") from error
     from eddyscope.capture.selfcheck import check_table, checked
 
-    return check_table(checked(model, documents, layers=None if layers is None else tuple(layers), device=device))
+    return check_table(checked(model, documents, layers=layers, device=device))
 
 
 def load_model(

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from eddyscope.capture.checkpoint import is_checkpoint, load_checkpoint
+from eddyscope.capture.state import move
 from eddyscope.errors import CaptureError, InputError, UsageError
 
 _DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
@@ -101,18 +102,6 @@ def _checkpoint(name: str, gguf_file: str | None, device: str | None, dtype: str
         raise UsageError(f"'{name}' is a checkpoint, to which gguf_file (--gguf-file) does not apply.")
     model, tokenizer = load_checkpoint(name, dtype=dtype, trust_pickle=trust)
     return (model if device is None else move(model, device)), tokenizer
-
-
-def move(model: Any, device: str) -> Any:
-    """The model on a device; UsageError where torch has no such device here."""
-    try:
-        return model.to(device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise UsageError(
-            f"The model cannot be moved to device '{device}': {reason}.",
-            "Leave device (--device) out to stay on the processor, or name one that torch has here.",
-        ) from error
 
 
 def locate(name: str) -> str | Path:

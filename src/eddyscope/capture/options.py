@@ -35,19 +35,23 @@ class Options:
 
     def __post_init__(self) -> None:
         self._expect_heads()
+        self._expect_layers()
         if self.weight not in WEIGHTS:
             raise UsageError(f"weight is {self.weight!r}, expected 'attention' or 'value-norm'.")
         if self.way not in WAYS:
             raise UsageError(f"way is {self.way!r}, expected one of {', '.join(WAYS)}.")
         if self.dtype not in ("float32", "float16"):
             raise UsageError(f"dtype is {self.dtype!r}, expected 'float32' or 'float16'.")
-        if self.batch is not None and self.batch < 1:
-            raise UsageError(f"batch is {self.batch}, expected at least 1 document.")
+        self._expect_number("batch", "document")
+        self._expect_number("max_lag", "token")
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
-        """Options from arguments as users write them, with lists of layers and heads."""
-        made: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
+        """Options from arguments as users write them, with lists, ranges or arrays of layers and heads."""
+        unknown = sorted(set(given) - {field.name for field in fields(cls)})
+        if unknown:
+            raise UsageError(f"'{unknown[0]}' is not an option of a capture.")
+        made = {name: _entries(value) if name in ("heads", "layers") else value for name, value in given.items()}
         return cls(**made)
 
     def _expect_heads(self) -> None:
@@ -56,12 +60,36 @@ class Options:
             if self.heads not in ("mean", "each"):
                 raise UsageError(f"heads is {self.heads!r}, expected 'mean' or 'each', or numbers of heads.")
             return
-        wrong = [h for h in self.heads if not isinstance(h, (int, np.integer)) or isinstance(h, bool) or h < 0]
-        if wrong or not self.heads:
-            raise UsageError(f"heads is {list(self.heads)!r}, expected numbers of heads from 0, such as [0, 3].")
+        given: Any = self.heads
+        listed = isinstance(given, tuple)
+        if not listed or not given or not all(_is_whole(head) and head >= 0 for head in given):
+            raise UsageError(
+                f"heads is {list(given) if listed else given!r}, expected numbers of heads from 0, such as [0, 3]."
+            )
         if len(set(self.heads)) < len(self.heads):
             raise UsageError(f"heads is {list(self.heads)!r}, in which a head occurs twice.")
         object.__setattr__(self, "heads", tuple(int(head) for head in self.heads))
+
+    def _expect_layers(self) -> None:
+        """Layers are a list of positions and names."""
+        given: Any = self.layers
+        if given is None:
+            return
+        listed = isinstance(given, tuple)
+        if not listed or not all(isinstance(layer, str) or _is_whole(layer) for layer in given):
+            raise UsageError(
+                f"layers is {list(given) if listed else given!r}, expected a list of positions or names like [0, 5]."
+            )
+        object.__setattr__(self, "layers", tuple(x if isinstance(x, str) else int(x) for x in given))
+
+    def _expect_number(self, name: str, unit: str) -> None:
+        """A number that was given is whole and at least 1."""
+        value = getattr(self, name)
+        if value is None:
+            return
+        if not _is_whole(value) or value < 1:
+            raise UsageError(f"{name} is {value!r}, expected at least 1 {unit}, as a whole number.")
+        object.__setattr__(self, name, int(value))
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-able form, for the provenance."""
@@ -70,3 +98,18 @@ class Options:
         if extract is not None:
             given["extract"] = getattr(extract, "__qualname__", type(extract).__name__)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether this is a whole number, and no truth value, which Python takes for one."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _entries(value: Any) -> Any:
+    """A tuple of what is listed; anything else as it is, to be refused by name."""
+    if isinstance(value, (str, bytes, Mapping)):
+        return value
+    try:
+        return tuple(value)
+    except TypeError:
+        return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from eddyscope.capture.glance import random_ids
@@ -24,19 +25,15 @@ def checked(
     model: Any,
     documents: Any = None,
     *,
-    layers: tuple[int | str, ...] | None = None,
+    layers: Sequence[int | str] | None = None,
     device: str | None = None,
 ) -> AttentionEnsemble:
     """Capture with every check and go on whatever they give; ``provenance["checks"]`` holds the results.
 
     Parameters and errors are those of :func:`eddyscope.capture.check`.
     """
-    options = Options(
-        layers=layers,
-        device=device,
-        drop_bad=True,
-        allow_failed_checks=True,
-    )
+    given = {"layers": layers, "device": device, "drop_bad": True, "allow_failed_checks": True}
+    options = Options.of(given)
     with warnings.catch_warnings():
         # That a check failed is the result here, nothing to warn of.
         warnings.filterwarnings("ignore", message="The capture went on although", category=EddyscopeWarning)

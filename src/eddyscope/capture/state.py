@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
 
-from eddyscope.errors import CaptureError
+from eddyscope.errors import CaptureError, UsageError
 
 
 def weights_sha256(model: nn.Module) -> str:
@@ -39,7 +40,7 @@ def evaluated(model: nn.Module) -> Iterator[None]:
 def moved(model: nn.Module, device: str | None) -> Iterator[None]:
     """The model on another device, and back where it came from."""
     parameter = next(model.parameters(), None)
-    if device is None or parameter is None or parameter.device == torch.device(device):
+    if device is None or parameter is None or str(parameter.device) == device:
         yield
         return
     before = {p.device for p in model.parameters()}
@@ -49,12 +50,25 @@ def moved(model: nn.Module, device: str | None) -> Iterator[None]:
             "Leave out the device to capture it where it is.",
         )
     try:
-        model.to(device)
-    except (RuntimeError, AssertionError) as error:
+        move(model, device)
+    except UsageError:
         model.to(parameter.device)
-        reason = str(error).splitlines()[0]
-        raise CaptureError(f"The model cannot be moved to device '{device}': {reason}") from error
+        raise
     try:
         yield
     finally:
         model.to(before.pop())
+
+
+def move(model: Any, device: str) -> Any:
+    """The model on a device; UsageError where torch has no such device here, or it keeps no weights."""
+    try:
+        if torch.device(device).type == "meta":  # from which nothing comes back
+            raise RuntimeError("it keeps no weights")
+        return model.to(device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise UsageError(
+            f"The model cannot be moved to device '{device}': {reason}.",
+            "Leave device (--device) out to stay on the processor, or name one that torch has here.",
+        ) from error

@@ -131,7 +131,7 @@ def _own_model(name: str, device: str | None) -> Loaded:
 
     model = models.load(name)
     if device is not None:
-        from eddyscope.capture.load import move
+        from eddyscope.capture.state import move
 
         model = move(model, device)
     vocabulary = model.vocabulary
