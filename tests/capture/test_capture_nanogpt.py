@@ -102,6 +102,67 @@ def test_weights_that_do_not_fit_are_an_error(change: dict[str, Any], message: s
         load_model(_save(tmp_path / "ckpt.pt", state))
 
 
+EMBEDDING = "transformer.wte.weight"
+
+
+@pytest.mark.parametrize(
+    ("value", "given"),
+    [
+        ("text", "str"),
+        (torch.zeros(64, 32, dtype=torch.int64), "a tensor of torch.int64"),
+        (torch.zeros(64, 32, dtype=torch.complex64), "a tensor of torch.complex64"),
+        (torch.zeros(64, 32).to_sparse(), "a tensor of torch.float32, torch.sparse_coo"),
+    ],
+)
+def test_weights_that_are_no_real_numbers_are_an_error(value: Any, given: str, tmp_path: Path) -> None:
+    path = _save(tmp_path / "ckpt.pt", _state(_twin()) | {EMBEDDING: value})
+    with pytest.raises(CaptureError, match=rf"Weight '{EMBEDDING}' in .* is {given}.*, expected a dense tensor"):
+        load_model(path)
+
+
+def test_a_weight_that_is_there_with_and_without_a_prefix_is_an_error(tmp_path: Path) -> None:
+    state = _state(_twin())
+    path = _save(tmp_path / "ckpt.pt", state | {f"module.{EMBEDDING}": torch.zeros(64, 32)})
+    with pytest.raises(CaptureError, match=rf"has two weights '{EMBEDDING}', with and without the prefix"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"vocab_size": 10**7}, "of another shape"),
+        ({"vocab_size": 10**12}, "no usable vocab_size"),
+        ({"block_size": 10**30}, "no usable block_size"),
+        ({"n_layer": 10**6}, "have 1000000 layers, for which 29 weights do not do"),
+        ({"n_head": 5}, "an n_embd that n_head does not divide"),
+    ],
+)
+def test_sizes_that_the_weights_do_not_have_take_no_memory(args: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = _save(tmp_path / "ckpt.pt", _state(_twin()), ARGS | args)
+    with pytest.raises(CaptureError, match=message):
+        load_model(path)
+
+
+DAMAGED = (
+    b"",
+    b"\x80",
+    b"\x80\x02.",
+    b"\x80\x02K\x01R.",
+    b"\x80\x02}K\x05K\x06sb.",
+    b"\x80\x04\x95" + b"\xff" * 7,
+    b"text",
+)
+
+
+@pytest.mark.parametrize("content", DAMAGED, ids=repr)
+def test_a_damaged_pickle_is_one_line(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "ckpt.pt"
+    path.write_bytes(content)
+    for trusted in (False, True):
+        with pytest.raises(CaptureError, match=r"cannot be read: .*It may be cut|nothing of it was run"):
+            load_model(str(path), trust_pickle=trusted)
+
+
 class _Trap:
     """Makes a file when it is unpickled."""
 
@@ -137,6 +198,14 @@ def test_a_tokenizer_with_code_in_it_is_refused_even_where_pickles_are_trusted(t
     with pytest.raises(CaptureError, match=r"meta.pkl' is not the vocabulary of this checkpoint: it asks for pathlib"):
         load_model(path, trust_pickle=True)
     assert not target.exists()
+
+
+def test_a_tokenizer_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
+    path = _save(tmp_path / "ckpt.pt", _state(_twin()))
+    itos = dict(enumerate(CHARACTERS))
+    _meta(tmp_path / "meta.pkl", {"itos": itos, "stoi": {character: 63 - index for index, character in itos.items()}})
+    with pytest.raises(CaptureError, match="'stoi' does not give the ids that 'itos' has the characters at"):
+        load_model(path, trust_pickle=True)
 
 
 def test_other_files_are_refused_with_what_they_are(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def load_checkpoint(name: str, *, dtype: str = "float32", trust_pickle: bool = F
 
 def _content(path: Path, trust_pickle: bool) -> Mapping[str, Any]:
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = _unpickled(path, weights_only=True)
     except pickle.UnpicklingError as error:
         if not trust_pickle:
             raise CaptureError(
@@ -71,15 +71,35 @@ def _content(path: Path, trust_pickle: bool) -> Mapping[str, Any]:
                 "If you trust where it comes from, pass trust_pickle=True (--trust-pickle); otherwise save 'model' and "
                 "'model_args' alone.",
             ) from error
-        content = torch.load(path, map_location="cpu", weights_only=False)
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise CaptureError(f"'{path}' cannot be read: {reason}.", "It may be cut; copy or save it again.") from error
+        try:
+            content = _unpickled(path, weights_only=False)
+        except pickle.UnpicklingError as damaged:
+            raise _unreadable(path, damaged) from damaged
     if not isinstance(content, Mapping):
         raise CaptureError(
             f"'{path}' holds a {type(content).__name__}, expected a checkpoint of nanoGPT: 'model' and 'model_args'."
         )
     return content
+
+
+def _unpickled(path: Path, weights_only: bool) -> Any:
+    """What torch.load makes of a file; CaptureError where it is damaged, UnpicklingError where it asks for more."""
+    try:
+        with warnings.catch_warnings():
+            # Of another protocol than torch writes: it is read, or refused, all the same.
+            warnings.filterwarnings("ignore", message="Detected pickle protocol", category=UserWarning)
+            return torch.load(path, map_location="cpu", weights_only=weights_only)
+    except pickle.UnpicklingError:
+        raise
+    except Exception as error:  # the reader of a damaged pickle fails wherever it stands, in any way
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> CaptureError:
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    if isinstance(error, (LookupError, TypeError, AttributeError)):  # whose words are about the reader
+        reason = "its pickle is damaged"
+    return CaptureError(f"'{path}' cannot be read: {reason:.200}.", "It may be cut; copy or save it again.")
 
 
 def _tokenizer(path: Path, content: Mapping[str, Any], vocabulary: int, trust_pickle: bool) -> Tokenizer | None:
@@ -132,6 +152,8 @@ def _character_tokenizer(meta: Path, vocabulary: int) -> Tokenizer:
         characters = [content["itos"][index] for index in range(len(content["itos"]))]
         if len(characters) != vocabulary:
             raise ValueError(f"it has {len(characters)} characters, the model {vocabulary} token ids")
+        if "stoi" in content and content["stoi"] != {character: index for index, character in enumerate(characters)}:
+            raise ValueError("'stoi' does not give the ids that 'itos' has the characters at")
         return CharTokenizer(characters, fallback=" " if " " in characters else None, name=f"characters of {META}")
     except (pickle.UnpicklingError, EOFError, OSError, ValueError, LookupError, TypeError, InputError) as error:
         reason = str(error).rstrip(".") or type(error).__name__

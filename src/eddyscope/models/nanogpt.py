@@ -14,6 +14,9 @@ from torch.nn import functional as F
 from eddyscope.errors import CaptureError, InputError
 from eddyscope.models.folder import WRAPPER_PREFIXES
 
+#: Of any one size; no model has more, and products of more would overflow.
+_LARGEST = 10**7
+
 
 @dataclass(frozen=True)
 class NanoGPTConfig:
@@ -140,10 +143,11 @@ class NanoGPT(nn.Module):
                 f"'{name}' is not a checkpoint of nanoGPT: it has {', '.join(map(str, content)) or 'nothing'}.",
                 "Expected 'model' and 'model_args'. Other checkpoints are read as a folder with config.json.",
             )
-        state = {_unwrapped(str(key)): value for key, value in weights.items() if not _is_mask(str(key), value)}
+        state = _tensors(weights, name)
         config = _config(args, state, name)
         state.setdefault("lm_head.weight", state.get("transformer.wte.weight"))
-        model = cls(config, name)
+        with torch.device("meta"):  # no memory is taken for sizes that the weights do not have
+            model = cls(config, name)
         expected = model.state_dict()
         problems = {
             "missing": [key for key in expected if state.get(key) is None],
@@ -157,8 +161,31 @@ class NanoGPT(nn.Module):
                 "A model that is partly random would be analysed otherwise. Is it a changed nanoGPT? Capture that with "
                 "an extractor: capture(model, documents, extract=function).",
             )
+        model = model.to_empty(device="cpu")
         model.load_state_dict(state)
         return model.eval()
+
+
+def _tensors(weights: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Weights by their names in the model, each once; CaptureError where one is no dense array of real numbers."""
+    state: dict[str, Any] = {}
+    for key, value in weights.items():
+        plain = _unwrapped(str(key))
+        if _is_mask(plain, value):
+            continue
+        if not isinstance(value, Tensor) or not value.is_floating_point() or value.layout != torch.strided:
+            given = f"a tensor of {value.dtype}, {value.layout}" if isinstance(value, Tensor) else type(value).__name__
+            raise CaptureError(
+                f"Weight '{key}' in '{name}' is {given}, expected a dense tensor of floating-point numbers.",
+                "Save the weights of the model as it was trained.",
+            )
+        if plain in state:
+            raise CaptureError(
+                f"'{name}' has two weights '{plain}', with and without the prefix of a wrapper.",
+                "Which of them the model has cannot be known; save one.",
+            )
+        state[plain] = value
+    return state
 
 
 def _unwrapped(key: str) -> str:
@@ -176,13 +203,18 @@ def _config(args: Mapping[str, Any], state: Mapping[str, Any], name: str) -> Nan
     """Sizes as the arguments say; vocabulary and biases, which may not be said, from the weights."""
     table = state.get("transformer.wte.weight")
     known = {
-        "vocab_size": None if table is None else int(table.shape[0]),
+        "vocab_size": int(table.shape[0]) if table is not None and table.ndim else None,
         "bias": any(key.endswith("attn.c_attn.bias") for key in state),
     }
     sizes = known | {key: value for key, value in args.items() if value is not None}
     wanted = ("n_layer", "n_head", "n_embd", "block_size", "vocab_size")
-    wrong = [key for key in wanted if not isinstance(sizes.get(key), int) or sizes[key] < 1]
+    wrong = [key for key in wanted if not isinstance(sizes.get(key), int) or not 1 <= sizes[key] <= _LARGEST]
     if wrong or sizes["n_embd"] % sizes["n_head"]:
         problem = f"no usable {', '.join(wrong)}" if wrong else "an n_embd that n_head does not divide"
         raise CaptureError(f"The model_args in '{name}' have {problem}.", "Restore the checkpoint, or train again.")
+    if sizes["n_layer"] > len(state):
+        raise CaptureError(
+            f"The model_args in '{name}' have {sizes['n_layer']} layers, for which {len(state)} weights do not do.",
+            "Restore the checkpoint, or train again.",
+        )
     return NanoGPTConfig(**{key: sizes[key] for key in wanted}, bias=bool(sizes["bias"]))
