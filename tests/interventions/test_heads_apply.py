@@ -121,6 +121,21 @@ def test_the_rebuilt_model_equals_the_one_with_the_plan_applied(variant: str) ->
     assert sum(p.numel() for p in made.parameters()) < sum(p.numel() for p in model.parameters())
 
 
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_in_double_precision_the_rebuilt_model_differs_by_rounding_alone(variant: str, fused: bool) -> None:
+    model = gpt(variant).double()
+    plan = some_plan(model)
+    with es.heads.apply(model, plan):
+        expected = outputs(model)
+    made = es.heads.rebuild(model, plan)
+    for attention in made.attentions():
+        attention.fused = fused
+    found = outputs(made)
+    assert found.dtype == expected.dtype == torch.float64
+    assert float((found - expected).abs().max()) < 1e-10 * float(expected.abs().max())
+
+
 def test_the_rebuilt_model_is_saved_loaded_and_captured(tmp_path: Path) -> None:
     from eddyscope.documents import Documents
 

@@ -249,10 +249,11 @@ def check_fits(model: Any, plan: Plan) -> None:
 def sharing(layer: LayerPlan) -> Edit:
     """The edit that lets the heads of a layer use mixes of the kept patterns."""
     kept = torch.tensor(layer.kept, dtype=torch.int64)
-    mixing = torch.from_numpy(np.ascontiguousarray(layer.mixing, dtype=np.float32))
+    mixing = torch.from_numpy(np.ascontiguousarray(layer.mixing, dtype=np.float64))
 
     def share(weights: Tensor, _: AttentionLayer) -> Tensor:
-        return mix_patterns(weights, kept.to(weights.device), mixing.to(weights))
+        # Rounded before it moves: some devices have no float64.
+        return mix_patterns(weights, kept.to(weights.device), mixing.to(weights.dtype).to(weights.device))
 
     return share
 

@@ -38,9 +38,10 @@ def rebuild(model: GPT, plan: Plan) -> SharedGPT:
             "Use eddyscope.heads.apply(model, plan).",
         )
     check_fits(model, plan)
-    device = model.tokens.weight.device
+    weight = model.tokens.weight
     with torch.random.fork_rng(devices=[]):
-        made = SharedGPT(model.config, [layer.kept for layer in plan.layers], model.vocabulary).to(device)
+        made = SharedGPT(model.config, [layer.kept for layer in plan.layers], model.vocabulary)
+    made = made.to(weight.device, weight.dtype)
     state = {name: tensor for name, tensor in model.state_dict().items() if ".attention." not in name}
     for index, (old, new, layer) in enumerate(zip(model.attentions(), made.attentions(), plan.layers, strict=True)):
         assert isinstance(new, SharedAttention)
