@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from eddyscope.interventions.windows.curve import Unit
-from eddyscope.interventions.windows.search import Search, ladder, measured_windows, predicted, state_of, widen
+from eddyscope.interventions.windows.search import (
+    Search,
+    ladder,
+    measured_windows,
+    predicted,
+    state_of,
+    widen,
+    widen_by,
+)
 
 CONTEXT = 32
 STEPS = ladder(CONTEXT)
@@ -92,6 +100,14 @@ def test_widening_gives_back_most_for_the_keys_it_takes() -> None:
     rises = np.array([[0.5, 0.4, 0.0], [0.5, 0.1, 0.0]])
     assert widen((0, 0), rises, [1, 2, 4]) == (0, 1)
     assert widen((2, 2), rises, [1, 2, 4]) == (2, 2)
+
+
+def test_a_large_excess_lengthens_several_windows_before_the_next_measurement() -> None:
+    rises = np.array([[0.5, 0.4, 0.0], [0.5, 0.1, 0.0]])
+    assert widen_by((0, 0), rises, [1, 2, 4], 0.3) == (0, 1)
+    assert widen_by((0, 0), rises, [1, 2, 4], 0.45) == (1, 1)
+    assert widen_by((0, 0), rises, [1, 2, 4], 0.55) == (2, 1)
+    assert widen_by((0, 0), rises, [1, 2, 4], 9.0) == (2, 2)
 
 
 def test_the_ladder_ends_at_the_context() -> None:

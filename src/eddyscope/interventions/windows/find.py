@@ -30,7 +30,7 @@ from eddyscope.interventions.windows.search import (
     measured_windows,
     predicted,
     state_of,
-    widen,
+    widen_by,
 )
 from eddyscope.lagfield import FloatArray, LagField
 
@@ -236,9 +236,13 @@ class _Work:
         while True:
             self.progress("unseen", widened, widened + 1)
             after = unseen.measured(state_of(self.units, [self.steps[s] for s in steps], self.context))
-            if after.mean() <= limit:
+            excess = float(after.mean()) - limit
+            if excess <= 0:
                 break
-            steps, widened = widen(steps, self.predicted, self.steps), widened + 1
+            longer = widen_by(steps, self.predicted, self.steps, excess)
+            if longer == steps:  # nothing is removed any more, and what is left is rounding
+                break
+            steps, widened = longer, widened + sum(longer) - sum(steps)
         if not found.exhausted:
             self.notes.append(
                 f"The search for a rise of {limit:g} ended after {found.measurements} measurements, before no window "

@@ -219,6 +219,16 @@ def widen(steps: tuple[int, ...], rises: FloatArray, ladder: Sequence[int]) -> t
     return (*steps[:best], steps[best] + 1, *steps[best + 1 :])
 
 
+def widen_by(steps: tuple[int, ...], rises: FloatArray, ladder: Sequence[int], excess: float) -> tuple[int, ...]:
+    """Lengthen windows, by at least one step, until the predicted rise has fallen by an excess."""
+    at = np.arange(len(steps))
+    goal = float(rises[at, list(steps)].sum()) - excess
+    now = widen(steps, rises, ladder)
+    while float(rises[at, list(now)].sum()) > goal and (longer := widen(now, rises, ladder)) != now:
+        now = longer
+    return now
+
+
 def state_of(units: Sequence[Unit], windows: Sequence[int], context: int) -> dict[int, Removals]:
     """What windows of units take away from each layer."""
     state: dict[int, Removals] = {}
