@@ -57,6 +57,11 @@ def test_larger_rises_leave_less_of_the_cache() -> None:
     assert large <= small <= 1
 
 
+def test_windows_shorter_than_the_shortest_measured_are_not_tried() -> None:
+    plan = es.windows.find(gpt(), documents(), max_loss_rise=50.0, windows=[6]).plan
+    assert [layer.window for layer in plan.layers] == [6, 6]
+
+
 def test_search_and_reported_loss_share_no_source_block() -> None:
     ids = np.random.default_rng(1).integers(3, 64, size=(40, 20))
     read = Documents.from_ids(ids, blocks=np.repeat(np.arange(10), 4))

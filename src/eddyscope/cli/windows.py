@@ -71,7 +71,7 @@ def window_options(
         str | None,
         _option(
             "Windows at which each layer is measured, in tokens; none measures no curve, and the search goes by the "
-            "energy alone.",
+            "energy alone. Shorter ones than these are not tried.",
             metavar="LIST|none",
             show_default="powers of two",
         ),

@@ -101,7 +101,7 @@ def find(
         Whether key 0 stays visible beyond a window.
     windows : sequence of int, optional
         Windows of the curve, in tokens; powers of two below the context by default. An empty one measures no curve, and
-        the search goes by the energy alone.
+        the search goes by the energy alone. Windows shorter than the shortest of them are not tried.
     octaves : bool
         Measure also what each layer (or head) owes to each octave of the lag energy budget, and compare.
     measurements : int, optional
@@ -205,7 +205,8 @@ class _Work:
         self.fields = capture(model, self.searched, heads="each" if heads == "each" else "mean", checks=False)
         rises = owed(self.reader, self.units, [Removal(w) for w in windows], self._of("curve"))
         self.curve_table = owed_table(self.reader, self.units, [{"window": w} for w in windows], rises)
-        self.steps = ladder(self.context)
+        # Below the shortest measured window energy alone would speak; where a rise drowns in noise it says nothing.
+        self.steps = [step for step in ladder(self.context) if not windows or step >= windows[0]]
         self.predicted = np.stack(
             [
                 predicted(windows, rises[i].mean(axis=-1), self._beyond(i), self.steps, self.context)
