@@ -19,6 +19,7 @@ write into one store, and a shard that is written twice is the same.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -167,6 +168,7 @@ class FieldStore:
                 writer.write(f"layers/{self._groups[name]}", _dataset(field))
             attributes = {
                 "shard": shard,
+                "capture": self._capture,
                 "documents": len(kept),
                 "record": as_json("The record of a shard", dict(record or {})),
             }
@@ -192,7 +194,10 @@ class FieldStore:
         Raises
         ------
         StoreError
-            Where the shard is not there, or a file of it is missing or has changed (named).
+            Where the shard is not there, is another one or of another capture, or a file of it is missing or has
+            changed (named).
+        InputError
+            Where there is no such shard or layer.
         """
         folder = self._open(shard)
         fields = {name: self._field(folder, name) for name in (self.layers if layers is None else layers)}
@@ -207,7 +212,7 @@ class FieldStore:
     def read_layer(self, layer: str) -> LagField:
         """The field of one layer over all documents, in memory."""
         self.expect_complete()
-        stored = self.layers[layer]
+        stored = self._stored(layer)
         g, kept = stored.geometry, [self._open(shard).root["documents"] for shard in range(self.shards)]
         made: LagField | None = None
         start = 0
@@ -315,11 +320,28 @@ class FieldStore:
             place = self._place(shard)
             if not place.exists():
                 raise StoreError(f"'{self.path}' has no shard {shard}.", SHARD_KIND.remedy)
-            self._readers[shard] = FolderReader(place, SHARD_KIND)
+            folder = FolderReader(place, SHARD_KIND)
+            if folder.root.get("shard") != shard:
+                raise StoreError(f"'{place}' is damaged: it holds shard {folder.root.get('shard')}.", SHARD_KIND.remedy)
+            if folder.root.get("capture") != self._capture:
+                raise StoreError(f"'{place}' is damaged: it is of another capture.", SHARD_KIND.remedy)
+            self._readers[shard] = folder
         return self._readers[shard]
 
+    @cached_property
+    def _capture(self) -> str:
+        """Digest of what the store was begun with, by which a shard of another one is known."""
+        begun = {name: self.provenance.get(name) for name in ("model", "way", "text", "options", "fingerprint")}
+        layers = [layer.as_dict() for layer in self.layers.values()]
+        return hashlib.sha256(json.dumps([self.count, self.size, layers, begun]).encode()).hexdigest()
+
+    def _stored(self, layer: str) -> StoredLayer:
+        if layer not in self.layers:
+            raise InputError(f"Layer {layer!r} is not in '{self.path}'.", f"It has {', '.join(self.layers)}.")
+        return self.layers[layer]
+
     def _field(self, folder: FolderReader, layer: str) -> LagField:
-        stored = self.layers[layer]
+        stored = self._stored(layer)
         data = folder.read(f"layers/{self._groups[layer]}")
         with reading(folder.place, SHARD_KIND):
             values, first_key, row_sum = (data[name].values for name in ("values", "first_key", "row_sum"))

@@ -19,6 +19,8 @@ _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn what the system says while something is written into a StoreError of one line."""
+    if "\0" in str(path):
+        raise StoreError(f"{str(path)!r} cannot be written: no name has NUL in it.", "Choose another name.")
     try:
         yield
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from tiny_models import tiny
 import eddyscope as es
 from eddyscope.capture.shards import Sharding, fingerprint
 from eddyscope.documents import Documents
-from eddyscope.errors import CaptureError, CheckError, EddyscopeWarning, StoreError, UsageError
+from eddyscope.errors import CaptureError, CheckError, EddyscopeWarning, InputError, StoreError, UsageError
+from eddyscope.fieldstore import FieldStore
 
 COUNT, LENGTH = 21, 16
 
@@ -152,6 +154,49 @@ def test_a_damaged_shard_is_captured_again(model: Any, tmp_path: Path) -> None:
     assert_same(store.ensemble(), expected)
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_a_whole_shard_that_belongs_elsewhere_is_not_analysed(model: Any, tmp_path: Path, other: bool) -> None:
+    store = es.capture_fields(model, documents(), tmp_path / "fields.zarr", shard=8)
+    place = tmp_path / "fields.zarr" / "shards" / "00001"
+    if other:  # the same documents read by a model with other weights: all sizes and sums are right
+        changed = tiny("llama")
+        with torch.no_grad():
+            changed.model.layers[0].self_attn.q_proj.weight.mul_(1.01)
+        es.capture_fields(changed, documents(), tmp_path / "other.zarr", shard=8)
+        donor, said = tmp_path / "other.zarr" / "shards" / "00001", "it is of another capture"
+    else:
+        donor, said = tmp_path / "fields.zarr" / "shards" / "00000", "it holds shard 0"
+    shutil.rmtree(place)
+    shutil.copytree(donor, place)
+    assert list(es.open_fields(store.path).verify()) == [1]
+    with pytest.raises(StoreError, match=rf"00001' is damaged: {said}\. Capture it again with resume=True"):
+        es.open_fields(store.path).ensemble()
+    with pytest.warns(EddyscopeWarning, match=rf"Shard 1 is captured again: .*{said}.* \[damaged-shard\]"):
+        again = es.capture_fields(model, documents(), store.path, resume=True)
+    assert_same(again.ensemble(), es.capture_fields(model, documents(), tmp_path / "whole.zarr", shard=8).ensemble())
+
+
+def test_a_layer_that_a_store_does_not_have_is_named(model: Any, tmp_path: Path) -> None:
+    store = es.capture_fields(model, documents(), tmp_path / "fields.zarr")
+    for read in (lambda: store.read_layer("x"), lambda: store.read_shard(0, ["x"]), lambda: list(store.iterate(["x"]))):
+        with pytest.raises(InputError, match=r"Layer 'x' is not in .*\. It has model\.layers\.0\.self_attn, model"):
+            read()
+
+
+def test_what_goes_wrong_outside_the_model_is_not_said_of_it(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StoreError, match="cannot be written: no name has NUL in it"):
+        es.capture_fields(model, documents(), f"{tmp_path}/a\0b")
+
+    def fail(*_: Any) -> None:
+        raise ValueError("the disk is not a model")
+
+    monkeypatch.setattr(FieldStore, "write_shard", fail)
+    with pytest.raises(ValueError, match=r"^the disk is not a model$"):
+        es.capture_fields(model, documents(), tmp_path / "fields.zarr")
+
+
 def test_another_number_of_threads_is_told(model: Any, tmp_path: Path) -> None:
     path = tmp_path / "f.zarr"
     es.capture_fields(model, documents(), path, shard=8).remove_shard(1)
@@ -173,6 +218,11 @@ def test_nothing_is_replaced_unasked(model: Any, tmp_path: Path) -> None:
         es.capture_fields(model, documents(), path)
     with pytest.raises(UsageError, match=r"resume and force were both given"):
         es.capture_fields(model, documents(), path, resume=True, force=True)
+    for wrong in (1.5, "4", True):
+        with pytest.raises(UsageError, match=rf"shard is {wrong!r}, expected at least 1 document, as a whole number"):
+            es.capture_fields(model, documents(), tmp_path / "new.zarr", shard=wrong)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=f"shard is {wrong!r}"):
+            es.plan(model, documents(), shard=wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"shard is 0, expected at least 1 document"):
         es.capture_fields(model, documents(), path, shard=0)
     assert es.capture_fields(model, documents(1), path, heads="each", force=True).ensemble().heads == "each"

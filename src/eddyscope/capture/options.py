@@ -42,8 +42,8 @@ class Options:
             raise UsageError(f"way is {self.way!r}, expected one of {', '.join(WAYS)}.")
         if self.dtype not in ("float32", "float16"):
             raise UsageError(f"dtype is {self.dtype!r}, expected 'float32' or 'float16'.")
-        self._expect_number("batch", "document")
-        self._expect_number("max_lag", "token")
+        object.__setattr__(self, "batch", whole_number("batch", self.batch, "document"))
+        object.__setattr__(self, "max_lag", whole_number("max_lag", self.max_lag, "token"))
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
@@ -82,15 +82,6 @@ class Options:
             )
         object.__setattr__(self, "layers", tuple(x if isinstance(x, str) else int(x) for x in given))
 
-    def _expect_number(self, name: str, unit: str) -> None:
-        """A number that was given is whole and at least 1."""
-        value = getattr(self, name)
-        if value is None:
-            return
-        if not _is_whole(value) or value < 1:
-            raise UsageError(f"{name} is {value!r}, expected at least 1 {unit}, as a whole number.")
-        object.__setattr__(self, name, int(value))
-
     def as_dict(self) -> dict[str, Any]:
         """JSON-able form, for the provenance."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -98,6 +89,13 @@ class Options:
         if extract is not None:
             given["extract"] = getattr(extract, "__qualname__", type(extract).__name__)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+
+
+def whole_number(name: str, value: Any, unit: str) -> int | None:
+    """A number of documents or tokens that may be left open; UsageError where it is not whole, or below 1."""
+    if value is not None and (not _is_whole(value) or value < 1):
+        raise UsageError(f"{name} is {value!r}, expected at least 1 {unit}, as a whole number.")
+    return None if value is None else int(value)
 
 
 def _is_whole(value: Any) -> bool:

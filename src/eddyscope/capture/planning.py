@@ -17,9 +17,10 @@ from eddyscope.budget import budget_bytes, fitted
 from eddyscope.capture.batches import Reading, as_reading, batch_size
 from eddyscope.capture.checks import Probe
 from eddyscope.capture.hf import stated_sites
-from eddyscope.capture.options import Options
+from eddyscope.capture.options import Options, whole_number
 from eddyscope.capture.session import opened
 from eddyscope.capture.shards import Sharding
+from eddyscope.capture.state import named_device
 from eddyscope.capture.waychoice import chosen_source
 from eddyscope.errors import InputError, UsageError
 from eddyscope.plans import ModelSize, Plan, Work
@@ -96,10 +97,11 @@ def plan_of(
     budget : int, optional
         Bytes.
     """
+    shard = whole_number("shard", shard, "document")
     reading = _covering(model, as_reading(documents), options)
     found = model_size(model, options, reading.longest)
     kept = found.heads if options.heads == "each" else 1 if options.heads == "mean" else len(options.heads)
-    device = torch.device(options.device or "cpu")
+    device = named_device(options.device or "cpu")
     batch = batch_size(options.batch, found.heads, reading.longest, device)
     work = Work(
         documents=reading.count,

@@ -125,7 +125,7 @@ class Session:
                     keepers[name].take(rows, now)
 
         done = 0
-        with self.source.ready(), self.source.listening(receive):
+        with _explained(self.source, self.reading), self.source.ready(), self.source.listening(receive):
             for batch in self.reading.batches(size, index):
                 now = np.searchsorted(index, batch)
                 self.source.read(self.reading.inputs(batch, self.source.device))
@@ -204,7 +204,7 @@ class Session:
         if inputs is None:
             return Induction(0)
         found = Induction(inputs["input_ids"].shape[1] // 2)
-        with source.ready(), source.listening(found):
+        with _explained(source, self.reading), source.ready(), source.listening(found):
             source.read({name: value.to(source.device) for name, value in inputs.items()})
         return found
 
@@ -270,8 +270,9 @@ def opened(model: Any, documents: Any, options: Options) -> Iterator[Session]:
     verdict = Verdict(options.allow_failed_checks)
     if options.checks and reading.padding:
         verdict.add([padding_check(reading.padding)])
-    with moved(source.model, options.device), _explained(source, reading):
-        probe, silent = probe_layers(source, reading, options, verdict, str(identity.get("implementation", "")))
+    with moved(source.model, options.device):
+        with _explained(source, reading):
+            probe, silent = probe_layers(source, reading, options, verdict, str(identity.get("implementation", "")))
         layers = _chosen(probe, options, reading)
         reading = reading.covering(max(max(x.geometry.queries, x.geometry.keys) for x in layers.values()))
         device = str(source.device)

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from eddyscope.capture.batches import batch_size
-from eddyscope.capture.options import Options
+from eddyscope.capture.options import Options, whole_number
 from eddyscope.capture.session import Progress, Session, opened
 from eddyscope.errors import EddyscopeWarning, StoreError, UsageError
 from eddyscope.fieldplace import check_free, create_fields, is_fields, open_fields
@@ -87,8 +87,7 @@ def capture_to_store(
     progress: Progress | None = None,
 ) -> FieldStore:
     """Capture a model to disk; see :func:`eddyscope.capture.capture_fields`."""
-    if shard is not None and shard < 1:
-        raise UsageError(f"shard is {shard}, expected at least 1 document.")
+    shard = whole_number("shard", shard, "document")
     if resume and force:
         raise UsageError("resume and force were both given: a store is either gone on with or replaced.")
     target = Path(path).absolute()

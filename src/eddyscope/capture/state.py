@@ -62,13 +62,27 @@ def moved(model: nn.Module, device: str | None) -> Iterator[None]:
 
 def move(model: Any, device: str) -> Any:
     """The model on a device; UsageError where torch has no such device here, or it keeps no weights."""
+    place = named_device(device)
     try:
-        if torch.device(device).type == "meta":  # from which nothing comes back
-            raise RuntimeError("it keeps no weights")
-        return model.to(device)
+        return model.to(place)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise UsageError(
-            f"The model cannot be moved to device '{device}': {reason}.",
-            "Leave device (--device) out to stay on the processor, or name one that torch has here.",
-        ) from error
+        raise _no_place(device, str(error)) from error
+
+
+def named_device(device: str) -> torch.device:
+    """The device of this name; UsageError where there is none, or it keeps no weights."""
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise _no_place(device, str(error)) from error
+    if found.type == "meta":  # from which nothing comes back
+        raise _no_place(device, "it keeps no weights")
+    return found
+
+
+def _no_place(device: str, reason: str) -> UsageError:
+    first = reason.strip().splitlines()[0].rstrip(".")
+    return UsageError(
+        f"The model cannot be moved to device '{device}': {first}.",
+        "Leave device (--device) out to stay on the processor, or name one that torch has here.",
+    )
