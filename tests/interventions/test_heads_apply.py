@@ -40,14 +40,15 @@ def outputs(model: Any) -> Tensor:
     return found
 
 
-def some_plan(model: Any, seed: int = 0) -> Plan:
-    """Each layer keeps other heads than the one before; the mixes are random."""
+def some_plan(model: Any, seed: int = 0, *, healed: bool = False) -> Plan:
+    """Each layer keeps other heads than the one before; the mixes are random, healed also those of kept heads."""
     rng = np.random.default_rng(seed)
     layers = []
     for layer in attention_layers(model):
         kept = tuple(sorted(int(h) for h in rng.permutation(layer.heads)[: 1 + layer.index % layer.heads]))
         mixing = rng.normal(size=(layer.heads, len(kept))) / len(kept)
-        mixing[list(kept)] = np.eye(len(kept))
+        if not healed:
+            mixing[list(kept)] = np.eye(len(kept))
         layers.append(LayerPlan(layer.name, kept, mixing))
     return Plan(model_identity(model), tuple(layers), "residual x importance")
 
@@ -121,11 +122,13 @@ def test_the_rebuilt_model_equals_the_one_with_the_plan_applied(variant: str) ->
     assert sum(p.numel() for p in made.parameters()) < sum(p.numel() for p in model.parameters())
 
 
-@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize(("fused", "healed"), [(True, False), (False, False), (True, True)])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_in_double_precision_the_rebuilt_model_differs_by_rounding_alone(variant: str, fused: bool) -> None:
+def test_in_double_precision_the_rebuilt_model_differs_by_rounding_alone(
+    variant: str, fused: bool, healed: bool
+) -> None:
     model = gpt(variant).double()
-    plan = some_plan(model)
+    plan = some_plan(model, healed=healed)
     with es.heads.apply(model, plan):
         expected = outputs(model)
     made = es.heads.rebuild(model, plan)
@@ -134,6 +137,12 @@ def test_in_double_precision_the_rebuilt_model_differs_by_rounding_alone(variant
     found = outputs(made)
     assert found.dtype == expected.dtype == torch.float64
     assert float((found - expected).abs().max()) < 1e-10 * float(expected.abs().max())
+
+
+def test_heads_that_use_other_patterns_than_their_own_are_told() -> None:
+    mixing = np.array([[1.0, 0.0], [0.5, 0.5], [0.2, 1.0], [0.0, 0.0]])
+    layer = LayerPlan("a", (0, 2), mixing)
+    assert (layer.shared, layer.mixed) == ((1, 3), (1, 2, 3))
 
 
 def test_the_rebuilt_model_is_saved_loaded_and_captured(tmp_path: Path) -> None:

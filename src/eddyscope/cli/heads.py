@@ -71,7 +71,7 @@ def head_options(
     ] = "residual-x-importance",
     heal: Annotated[bool, _option("Fit the mixing weights on the loss, with the model frozen.", "--heal")] = False,
     heal_steps: Annotated[
-        int | None, _option("With --heal: updates.", metavar="NUMBER", min=1, show_default="150")
+        int | None, _option("With --heal: updates.", metavar="NUMBER", min=1, show_default="400")
     ] = None,
     curve: Annotated[
         bool,
@@ -102,7 +102,7 @@ def head_options(
         raise UsageError(f"--max-loss-rise is {max_loss_rise:g}; expected a number above 0.")
     if heal_steps is not None and not heal:
         raise UsageError("--heal-steps was given without --heal.", "Add --heal, or leave it out.")
-    steps = (heal_steps or 150) if heal else 0
+    steps = (heal_steps or 400) if heal else 0
     return Wanted(budget, max_loss_rise, criterion, steps, curve, draws, save_model, seed)
 
 

@@ -70,6 +70,8 @@ class SharedAttention(CausalSelfAttention):
             # One map for all heads: the weights go into the values.
             scaled = (v * self.mixing[:, :1, None]).transpose(1, 2).flatten(2)
             return (patterns[:, 0] @ scaled).reshape(*scaled.shape[:2], self.heads, -1).transpose(1, 2)
+        if not torch.equal(self.mixing[list(self.kept)], torch.eye(len(self.kept)).to(self.mixing)):
+            return _mixed(self.mixing, patterns) @ v  # a healed plan: kept heads use other patterns too
         own = patterns @ v[:, list(self.kept)]
         if not self.others:
             return own

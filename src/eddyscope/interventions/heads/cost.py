@@ -60,14 +60,14 @@ def count(model: Any, plan: Plan, context: int) -> tuple[Counts, Counts]:
     for layer, planned in zip(layers, plan.layers, strict=True):
         shape = projections(layer)
         kept, keys = len(planned.kept), len(planned.keys_kept(layer.key_value_heads))
-        shared = sum(bool(planned.mixing[head].any()) for head in planned.shared)
+        mixed = sum(bool(planned.mixing[head].any()) for head in planned.mixed)
         gone = (layer.heads - kept) * shape.query_parameters + (layer.key_value_heads - keys) * shape.key_parameters
-        parameters -= gone - kept * len(planned.shared)
+        parameters -= gone - kept * len(planned.mixed)
         feature_bytes = shape.head_size * size_of
         cache_before += 2 * layer.key_value_heads * feature_bytes
         cache_after += (keys + layer.key_value_heads) * feature_bytes
         before += _flops(shape, layer.heads, layer.key_value_heads, layer.key_value_heads, layer.heads, context)
-        after += _flops(shape, kept, keys, layer.key_value_heads, layer.heads, context) + 2 * context * kept * shared
+        after += _flops(shape, kept, keys, layer.key_value_heads, layer.heads, context) + 2 * context * kept * mixed
     whole = sum(p.numel() for p in model.parameters())
     return Counts(whole, cache_before, before), Counts(parameters, cache_after, after)
 

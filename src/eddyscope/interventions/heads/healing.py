@@ -1,8 +1,8 @@
-"""Healing: the mixing weights of the shared heads fitted on the loss, with the model frozen."""
+"""Healing: the mixing weights of all heads of the layers that share, fitted on the loss with the model frozen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from eddyscope.interventions.heads.sensitivity import gradients_of_edits
 from eddyscope.interventions.layers import AttentionLayer
 from eddyscope.interventions.losses import LOSS, embeddings, forward, measure_of, token_losses
 
-STEPS = 150
+STEPS = 400
 BATCH = 4
 RATE = 0.03
 
@@ -55,11 +55,12 @@ def heal(
     Returns
     -------
     Plan
-        With the weights of its shared heads fitted; kept patterns are the same.
+        With other mixing weights in the layers where heads share; kept patterns are the same, but heads that have one
+        may add others to it.
     """
     check_fits(model, plan)
     weights = {
-        layer.name: nn.Parameter(torch.from_numpy(layer.mixing[list(layer.shared)]).float())
+        layer.name: nn.Parameter(torch.from_numpy(layer.mixing).float())
         for layer in plan.layers
         if layer.shared and layer.kept
     }
@@ -70,10 +71,8 @@ def heal(
     target = None if measure_of(model) == LOSS else torch.from_numpy(embeddings(model, documents)).float().to(device)
     ids = torch.from_numpy(documents.ids).to(device)
     optimiser = torch.optim.Adam(list(weights.values()), lr=rate)
-    rng = np.random.default_rng(seed)
     with gradients_of_edits(model), edited(model, edits):
-        for step in range(steps):
-            chosen = torch.from_numpy(rng.choice(len(documents), size=min(batch, len(documents)), replace=False))
+        for step, chosen in enumerate(_chosen(len(documents), batch, steps, seed)):
             loss = _loss(model, ids[chosen], None if target is None else target[chosen])
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -86,17 +85,25 @@ def heal(
     return replace(plan, layers=layers, criterion=f"{plan.criterion}, healed")
 
 
-def _fitted(layer: LayerPlan, shared: Tensor) -> Edit:
+def _fitted(layer: LayerPlan, mixing: Tensor) -> Edit:
     """The sharing of a layer with weights that are being fitted."""
     kept = torch.tensor(layer.kept)
-    order = torch.tensor(np.argsort([*layer.kept, *layer.shared]))
 
     def share(weights: Tensor, _: AttentionLayer) -> Tensor:
-        unit = torch.eye(len(layer.kept), dtype=weights.dtype, device=weights.device)
-        rows = torch.cat([unit, shared.to(weights)])[order.to(weights.device)]
-        return mix_patterns(weights, kept.to(weights.device), rows)
+        return mix_patterns(weights, kept.to(weights.device), mixing.to(weights))
 
     return share
+
+
+def _chosen(documents: int, batch: int, steps: int, seed: int) -> Iterator[Tensor]:
+    """Indices of each batch: all documents in random order, again and again."""
+    rng = np.random.default_rng(seed)
+    size = min(batch, documents)
+    left: list[int] = []
+    for _ in range(steps):
+        if len(left) < size:
+            left = [int(index) for index in rng.permutation(documents)]
+        yield torch.tensor([left.pop() for _ in range(size)])
 
 
 def _loss(model: Any, ids: Tensor, target: Tensor | None) -> Tensor:
@@ -106,9 +113,5 @@ def _loss(model: Any, ids: Tensor, target: Tensor | None) -> Tensor:
     return (1 - F.cosine_similarity(output.float().mean(1), target)).mean()
 
 
-def _with(layer: LayerPlan, shared: Tensor | None) -> LayerPlan:
-    if shared is None:
-        return layer
-    mixing = layer.mixing.copy()
-    mixing[list(layer.shared)] = shared.detach().double().numpy()
-    return replace(layer, mixing=mixing)
+def _with(layer: LayerPlan, mixing: Tensor | None) -> LayerPlan:
+    return layer if mixing is None else replace(layer, mixing=mixing.detach().double().numpy())

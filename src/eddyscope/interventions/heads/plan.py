@@ -9,8 +9,8 @@ Written as ``heads.json``::
      "loss": {"measure", "unit", "before", "after", "rise", "interval": [low, high], "documents"},
      "cost": {"parameters": {"before", "after"}, ...}}
 
-Row h of ``mixing`` gives the pattern of head h as a sum over the kept patterns; it is a unit row for a kept head and a
-zero row for a head whose pattern is lost.
+Row h of ``mixing`` gives the pattern of head h as a sum over the kept patterns; it is a zero row for a head whose
+pattern is lost and, unless the plan was healed, a unit row for a kept head.
 """
 
 from __future__ import annotations
@@ -68,6 +68,14 @@ class LayerPlan:
     def shared(self) -> tuple[int, ...]:
         """Heads without a pattern of their own."""
         return tuple(head for head in range(self.mixing.shape[0]) if head not in self.kept)
+
+    @property
+    def mixed(self) -> tuple[int, ...]:
+        """Heads that use other patterns than just their own: the shared ones and, in healed plans, kept ones too."""
+        own = np.zeros_like(self.mixing)
+        own[list(self.kept), np.arange(len(self.kept))] = 1.0
+        unlike = (self.mixing != own).any(axis=1)
+        return tuple(head for head in range(len(own)) if unlike[head] or head not in self.kept)
 
     def keys_kept(self, key_value_heads: int) -> tuple[int, ...]:
         """Key-value heads whose keys are still needed: those of the kept heads."""
@@ -272,5 +280,5 @@ def mix_patterns(weights: Tensor, kept: Tensor, mixing: Tensor) -> Tensor:
 
 
 def sharing_edits(plan: Plan) -> Mapping[str, Edit]:
-    """Edits of every layer in which something is shared."""
-    return {layer.name: sharing(layer) for layer in plan.layers if layer.shared}
+    """Edits of every layer in which a head uses other patterns than its own."""
+    return {layer.name: sharing(layer) for layer in plan.layers if layer.mixed}
