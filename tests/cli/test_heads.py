@@ -27,6 +27,7 @@ def test_the_command_equals_the_call_and_writes_a_whole_folder(
     assert found.status == 0, found.err
     assert "4 of 6 heads keep a pattern of their own" in found.out
     assert "rank correlation" in found.out
+    assert "Zeroing by gradient importance: rise" in found.out
     written = json.loads((out / "heads.json").read_text())
     loaded = resolve_model(str(model))
     documents = es.read_documents(text, loaded.tokenizer, context=16, count=40, seed=0)
@@ -39,7 +40,10 @@ def test_the_command_equals_the_call_and_writes_a_whole_folder(
     files = json.loads((out / "run.json").read_text())["files"]
     assert sorted(files) == sorted(p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file())
     assert {"heads.csv", "curve.csv", "layers.csv", "redundancy.csv", "figures/head_curve.png"} <= set(files)
-    assert len(pd.read_csv(out / "curve.csv")) == 55
+    curve = pd.read_csv(out / "curve.csv").set_index(["lost", "chosen_by", "patterns"])
+    assert len(curve) == 55
+    zeroed = written["loss"]["compared"]["zeroing by gradient importance"]["rise"]
+    np.testing.assert_allclose(zeroed, curve.loc[("zero", "importance", 4), "rise"].iloc[0], atol=1e-7)
     with es.heads.apply(loaded.model, out / "heads.json"):
         pass
     again = typed(*line)
@@ -54,7 +58,9 @@ def test_a_saved_model_comes_back_with_its_plan(typed: Callable, model: Path, te
     line = ("heads", model, "--text", text, *READ, "--draws", 1, "--heal", "--heal-steps", 3, "--no-figures")
     found = typed(*line, "--save-model", "--quiet", "--out", out)
     assert (found.status, found.out) == (0, "")
-    assert json.loads((out / "heads.json").read_text())["criterion"] == "residual x importance, healed"
+    written = json.loads((out / "heads.json").read_text())
+    assert written["criterion"] == "residual x importance, healed"
+    assert "sharing before healing" in written["loss"]["compared"]
     assert sum(len(layer.kept) for layer in es.heads.read_plan(out).layers) == 3
     assert type(es.heads.load(out / "model")).__name__ == "GPT2LMHeadModel"
 

@@ -28,12 +28,13 @@ def print_heads(found: HeadStudy, out: Path) -> None:
     kept = f"{plan.patterns} of {plan.heads} heads keep a pattern of their own"
     console.print(Text(f"{kept}; the others use mixes ({plan.criterion})"))
     console.print(_layers(found))
-    bounds = "" if loss["interval"] is None else f" ({loss['interval'][0]:.4f} to {loss['interval'][1]:.4f})"
     console.print(
         f"\n{loss['measure'].capitalize()} on {loss['documents']} unseen documents: {loss['before']:.4f} before, "
-        f"{loss['after']:.4f} after; rise {loss['rise']:.4f}{bounds} {loss['unit']}.",
+        f"{loss['after']:.4f} after; rise {loss['rise']:.4f}{_bounds(loss['interval'])} {loss['unit']}.",
         soft_wrap=True,
     )
+    for name, other in loss["compared"].items():
+        console.print(f"{name.capitalize()}: rise {other['rise']:.4f}{_bounds(other['interval'])}.", soft_wrap=True)
     console.print(_cost(found))
     console.print(f"Timed: {plan.cost['timed']}, context {plan.cost['context']}.", soft_wrap=True)
     if found.curve is not None and found.alone is not None and found.effective_ranks is not None:
@@ -47,6 +48,10 @@ def print_heads(found: HeadStudy, out: Path) -> None:
                 soft_wrap=True,
             )
     console.print(f"\nThe results are in {out}: start with heads.json.", soft_wrap=True)
+
+
+def _bounds(interval: list[float] | None) -> str:
+    return "" if interval is None else f" ({interval[0]:.4f} to {interval[1]:.4f})"
 
 
 def _layers(found: HeadStudy) -> Table:

@@ -6,7 +6,8 @@ Written as ``heads.json``::
      "model": {"id", "class", "layers", "heads", "kv_heads", "weights_sha256"},
      "layers": [{"name", "kept": [heads], "keys_kept": [key-value heads], "mixing": [[one row a head]]}],
      "criterion": "residual x importance",
-     "loss": {"measure", "unit", "before", "after", "rise", "interval": [low, high], "documents"},
+     "loss": {"measure", "unit", "before", "after", "rise", "interval": [low, high], "documents",
+              "compared": {"zeroing by gradient importance": {"rise", "interval"}, ...}},
      "cost": {"parameters": {"before", "after"}, ...}}
 
 Row h of ``mixing`` gives the pattern of head h as a sum over the kept patterns; it is a zero row for a head whose

@@ -23,6 +23,7 @@ from eddyscope.interventions.heads.allocation import (
     layer_plans,
     map_form,
     weighted_form,
+    zeroing_plans,
 )
 from eddyscope.interventions.heads.applying import apply
 from eddyscope.interventions.heads.plan import Plan, model_identity
@@ -250,6 +251,34 @@ def measured(model: Any, plan: Plan, yardstick: Yardstick, limit: float | None =
             stacklevel=2,
         )
     return plan.with_results(loss=loss)
+
+
+def compared(
+    model: Any, evidence: Evidence, plan: Plan, yardstick: Yardstick, unhealed: Plan | None = None
+) -> dict[str, Any]:
+    """Rises of the loss to read a plan's by, on the same documents: entry ``compared`` of its ``loss``.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    evidence : Evidence
+    plan : Plan
+    yardstick : Yardstick
+    unhealed : Plan, optional
+        The plan before it was healed.
+
+    Returns
+    -------
+    dict
+        ``rise`` and ``interval`` of ``zeroing by gradient importance``, which keeps as many heads and loses the others
+        with their output (one ranking over all layers), and of ``sharing before healing``.
+    """
+    zeroed = zeroing_plans(evidence.names, evidence.sensitivity.importance, plan.patterns)
+    plans = {"zeroing by gradient importance": Plan(plan.model, zeroed, IMPORTANCE)}
+    if unhealed is not None:
+        plans["sharing before healing"] = unhealed
+    rises = {name: rise_of(model, other, yardstick)[1] for name, other in plans.items()}
+    return {name: {"rise": float(rise.estimate), "interval": ends(rise)} for name, rise in rises.items()}
 
 
 def ends(interval: Interval) -> list[float] | None:

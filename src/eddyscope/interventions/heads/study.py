@@ -17,6 +17,7 @@ from eddyscope.interventions.heads.healing import STEPS, heal
 from eddyscope.interventions.heads.plan import Plan
 from eddyscope.interventions.heads.planning import (
     Evidence,
+    compared,
     gather_evidence,
     make_plan,
     measured,
@@ -136,13 +137,16 @@ def plan(
         made = make_plan(model, evidence, share, criterion)
     else:
         made = plan_for_rise(model, evidence, parts.search, max_loss_rise, criterion, stage("search"))
+    unhealed = made if healing else None
     if healing:
         steps = STEPS if healing is True else int(healing)
         made = heal(model, made, parts.plan, steps=steps, seed=seed, progress=stage("healing"))
     stage("unseen")(0, 1)
     yardstick = Yardstick(model, parts.unseen)
     made = measured(model, made, yardstick, max_loss_rise)
+    others = compared(model, evidence, made, yardstick, unhealed)
     made = made.with_results(
+        loss=made.loss | {"compared": others},
         cost=measure_cost(model, made, parts.unseen),
         provenance={
             "documents": {name: len(getattr(parts, name)) for name in ("plan", "search", "unseen")},
