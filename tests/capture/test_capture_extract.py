@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 import eddyscope as es
 from eddyscope.capture import capture
 from eddyscope.documents import Documents
-from eddyscope.errors import CaptureError, CheckError
+from eddyscope.errors import CaptureError, CheckError, UsageError
 
 Ids = NDArray[np.int64]
 
@@ -108,6 +109,41 @@ def test_documents_may_be_whatever_the_extractor_reads() -> None:
 def test_an_extractor_that_gives_something_else_is_an_error(given: Any, message: str, documents: Documents) -> None:
     with pytest.raises(CaptureError, match=rf"{message}.*returns a mapping from layer name"):
         capture(Reader(), documents, extract=lambda model, inputs: given)
+
+
+@pytest.mark.parametrize("checks", [True, False])
+@pytest.mark.parametrize("keep", ["fields", "statistics", "disk"])
+def test_a_layer_that_falls_silent_is_an_error_and_not_what_memory_held(
+    keep: str, checks: bool, ids: Ids, tmp_path: Path
+) -> None:
+    last = torch.from_numpy(ids[-1:])
+
+    def sometimes(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        found = weights_of(model, inputs)
+        if torch.equal(inputs["input_ids"], last):  # as a model with LayerDrop might; the shard before fits too
+            del found["attention.1"]
+        return found
+
+    documents, options = Documents.from_ids(ids), {"batch": 1, "checks": checks, "extract": sometimes}
+    silent = rf"Layer 'attention\.1' gave 0 of {ids.shape[1]} rows .* from document {len(ids) - 1} on, though it had"
+    to_disk = {"path": tmp_path / "fields.zarr", "shard": 1}
+    read, more = (es.capture_fields, to_disk) if keep == "disk" else (capture, {"keep": keep})
+    with pytest.raises(CaptureError, match=silent):
+        read(Reader(), documents, **more, **options)  # type: ignore[operator]
+
+
+def test_two_layers_of_one_name_are_an_error(documents: Documents) -> None:
+    def twice(model: nn.Module, inputs: dict[str, Tensor]) -> dict[Any, Tensor]:
+        first, second = weights_of(model, inputs).values()
+        return {0: first, "0": second}
+
+    with pytest.raises(CaptureError, match=r"gave two layers of one name among \[0, '0'\]"):
+        capture(Reader(), documents, extract=twice)
+
+
+def test_an_extractor_is_a_function(documents: Documents) -> None:
+    with pytest.raises(UsageError, match=r"extract is 5, expected a function of \(model, inputs\)"):
+        capture(Reader(), documents, extract=5)
 
 
 def test_scores_before_the_softmax_fail_the_checks(documents: Documents) -> None:

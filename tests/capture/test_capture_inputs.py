@@ -110,6 +110,17 @@ def test_inputs_that_the_model_does_not_take_are_an_error_with_those_that_it_doe
         capture(_vit(), {"pixels": images})
 
 
+def test_an_input_that_would_be_passed_over_is_an_error(images: NDArray[np.float32], ids: Ids) -> None:
+    llama = tiny("llama")  # takes any keyword, and hands it on
+    positions = np.broadcast_to(np.arange(ids.shape[1])[::-1], ids.shape)
+    with pytest.raises(InputError, match=r"LlamaForCausalLM takes no 'postion_ids', which the documents have"):
+        capture(llama, {"input_ids": ids, "postion_ids": positions})
+    backwards = capture(llama, {"input_ids": ids, "position_ids": positions})[0].values
+    assert abs(backwards - capture(llama, Documents.from_ids(ids))[0].values).max() > 1e-3
+    with pytest.raises(InputError, match=r"takes no 'interpolate', .*others are (?!.*kwargs)"):
+        capture(_vit(), {"pixel_values": images, "interpolate": np.ones(len(images))})
+
+
 def test_token_ids_in_a_dict_must_be_known_to_the_model(ids: Ids) -> None:
     beyond = ids.copy()
     beyond[0, 0] = VOCABULARY

@@ -83,6 +83,8 @@ class ExtractorSource(Source):
         if not isinstance(made, Mapping) or not made:
             what = "an empty mapping" if isinstance(made, Mapping) else f"a {type(made).__name__}"
             raise CaptureError(f"The {self.way} returned {what}.", _EXPECTED)
+        if len({str(name) for name in made}) < len(made):
+            raise CaptureError(f"The {self.way} gave two layers of one name among {list(made)[:4]}.", _EXPECTED)
         documents = next(iter(inputs.values())).shape[0]
         for name, given in made.items():
             weights = _weights(str(name), given, documents, self.way)

@@ -29,16 +29,26 @@ def completed(model: nn.Module, inputs: Inputs, dtype: torch.dtype) -> Inputs:
 
 
 def _expect_known(model: nn.Module, inputs: Inputs) -> None:
-    """Refuse inputs by names that the model does not have, where that leaves it without its main one."""
-    taken = inspect.signature(model.forward).parameters
-    unknown = [name for name in inputs if name not in taken]
+    """Refuse inputs by names that the model does not have: what is misspelled would be passed over silently."""
+    own = _named(model)
     main = getattr(model, "main_input_name", "input_ids")
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in taken.values())
-    if unknown and not (open_ended and main in inputs):
+    unknown = [name for name in inputs if name not in own]
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(model.forward).parameters.values())
+    if unknown and open_ended and main in inputs:  # which hands on what one of its parts may take
+        parts = {type(module): module for module in model.modules()}.values()
+        known = set().union(*map(_named, parts))
+        unknown = [name for name in unknown if name not in known]
+    if unknown:
         raise InputError(
             f"{type(model).__name__} takes no '{unknown[0]}', which the documents have.",
-            f"Its main input is '{main}'; others are {', '.join([n for n in taken if n != main][:6])}.",
+            f"Its main input is '{main}'; others are {', '.join([n for n in own if n != main][:6])}.",
         )
+
+
+def _named(module: nn.Module) -> list[str]:
+    """Names of the arguments of a module's forward."""
+    taken = inspect.signature(module.forward).parameters.values()
+    return [p.name for p in taken if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
 
 
 def _has_decoder_inputs(inputs: Inputs) -> bool:

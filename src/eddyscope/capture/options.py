@@ -42,6 +42,8 @@ class Options:
             raise UsageError(f"way is {self.way!r}, expected one of {', '.join(WAYS)}.")
         if self.dtype not in ("float32", "float16"):
             raise UsageError(f"dtype is {self.dtype!r}, expected 'float32' or 'float16'.")
+        if self.extract is not None and not callable(self.extract):
+            raise UsageError(f"extract is {self.extract!r}, expected a function of (model, inputs).")
         object.__setattr__(self, "batch", whole_number("batch", self.batch, "document"))
         object.__setattr__(self, "max_lag", whole_number("max_lag", self.max_lag, "token"))
 

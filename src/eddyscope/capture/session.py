@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,15 +111,17 @@ class Session:
         Raises
         ------
         CaptureError
-            Where attention has NaN or Inf and such documents are not to be dropped.
+            Where attention has NaN or Inf and such documents are not to be dropped; where a layer gives none.
         """
         heads = max(layer.info.query_heads for layer in self.layers.values())
         size = batch_size(self.options.batch, heads, self.reading.longest, self.source.device)
         batch = now = np.empty(0, dtype=np.int64)
+        queries: Counter[str] = Counter()  # that were seen of these documents, by layer
 
         def receive(name: str, site: Site, given: Any) -> None:
             if name in self.layers:
                 rows = rows_of(name, site, given)
+                queries[name] += rows.weights.shape[2]
                 if self.options.checks:
                     self.glance.take(name, rows, self.layers[name].geometry, batch)
                 if name in keepers:
@@ -128,12 +131,25 @@ class Session:
         with _explained(self.source, self.reading), self.source.ready(), self.source.listening(receive):
             for batch in self.reading.batches(size, index):
                 now = np.searchsorted(index, batch)
+                queries.clear()
                 self.source.read(self.reading.inputs(batch, self.source.device))
+                self._expect_all(queries, keepers, batch)
                 if not self.options.drop_bad:
                     _refuse_bad(keepers, now, batch)
                 done += len(batch)
                 if progress is not None:
                     progress(done, len(index))
+
+    def _expect_all(self, queries: Mapping[str, int], keepers: Mapping[str, Keeper], batch: IntArray) -> None:
+        """Refuse a layer that was silent: what it had to fill holds other documents, or nothing."""
+        for name in keepers:
+            seen, expected = queries[name], self.layers[name].geometry.queries
+            if seen < expected:
+                raise CaptureError(
+                    f"Layer '{name}' gave {seen} of {expected} rows of attention for the {len(batch)} documents from "
+                    f"document {batch[0]} on, though it had given all before.",
+                    "Leave it out with layers (--layers), if the model skips it on purpose.",
+                )
 
     def stores(self, count: int) -> dict[str, LayerStore]:
         """Empty arrays for the fields of so many documents, by layer."""
