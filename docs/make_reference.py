@@ -192,8 +192,8 @@ VARIABLES_INTRODUCTION = """\
 Of one layer, as `study.layer(...)` gives them; with `--heads each` all have the dimension `head` too. *Energy* is a
 mean square. Each variable carries its unit, its parameters and whether the field was masked (`field`) as attributes.
 What could not be measured is NaN, and `NAME_status` says why; `NAME_low` and `NAME_high` are the ends of an interval.
-Where statistics alone were kept (`--keep statistics`), what needs the fields has the status `fields not kept`, and modes,
-coefficients, Grams, coherence and top documents are absent.
+Where statistics alone were kept (`--keep statistics`), what needs the fields has the status `fields not kept`, and
+modes, coefficients, Grams, coherence and top documents are absent.
 The [method](method.md) defines every number.
 """
 

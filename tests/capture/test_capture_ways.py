@@ -273,9 +273,7 @@ def test_a_model_that_looks_into_its_mask_is_refused_by_blocks(
         return inner(self, hidden_states, attention_mask=attention_mask, **options)
 
     monkeypatch.setattr(type(model.model.layers[0]), "forward", looks)
-    with pytest.raises(
-        CaptureError, match=r"\(LlamaConfig\) looks into its attention mask \(its 'shape'\).*function"
-    ):
+    with pytest.raises(CaptureError, match=r"\(LlamaConfig\) looks into its attention mask \(its 'shape'\).*function"):
         capture(model, documents, way="blocks")
     capture(model, documents, way="function")
 

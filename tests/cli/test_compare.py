@@ -37,12 +37,15 @@ def test_two_studies(typed, folders, tmp_path):
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert record["command"][:2] == ["eddyscope", "compare"] and record["labels"] == ["step-0", "step-1000"]
     assert sorted(record["files"]) == sorted(p.name for p in (tmp_path / "out").iterdir())
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "step-0" in page and "step-1000" in page
 
 
 def test_a_series_in_any_order_with_figures(typed, folders, tmp_path):
     order = [folders / f"step-{s}" for s in (1000, 0, 100, 10)]
-    got = typed("compare", "--over", "step", *order, "--out", tmp_path / "out")
+    got = typed("compare", "--over", "step", *order, "--out", tmp_path / "out", "--no-report")
     assert got.status == 0, got.err
+    assert not (tmp_path / "out" / "report.html").exists()
     series = pd.read_csv(tmp_path / "out" / "series.csv")
     assert series["moves_at"].tolist()[1] == 100 and np.isnan(series["moves_at"].tolist()[0])
     for name in ("comparison", "octaves"):

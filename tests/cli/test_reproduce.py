@@ -27,9 +27,11 @@ def test_what_cannot_be_is_refused_and_nothing_is_left(typed, text, tmp_path, ar
 def test_the_command_gives_what_python_gives(typed, text, tmp_path):
     import eddyscope as es
 
-    got = typed("reproduce", "--out", tmp_path / "typed", "--text", text, "--documents", 18, "--no-figures")
+    got = typed(
+        "reproduce", "--out", tmp_path / "typed", "--text", text, "--documents", 18, "--no-figures", "--no-report"
+    )
     assert got.status == 0, got.err
     assert "C1  " in got.out and f"The page is {tmp_path / 'typed' / 'index.html'}" in got.out
-    es.reproduce(tmp_path / "called", text=text, documents=18, figures=False)
+    es.reproduce(tmp_path / "called", text=text, documents=18, figures=False, report=False)
     for name in ("page.md", "index.html", "verdicts.json", "t_spec.csv", "h.csv", "energy.csv"):
         assert (tmp_path / "typed" / name).read_text() == (tmp_path / "called" / name).read_text(), name

@@ -29,9 +29,11 @@ def book(tmp_path_factory):
 def repeated(book, tmp_path_factory):
     out = tmp_path_factory.mktemp("study") / "out"
     found = es.reproduce(out, bundled=["base"], text=book, documents=18, figures=False)
+    assert "layer 5" in (out / "report.html").read_text(encoding="utf-8")
     return out, found
 
 
+@pytest.mark.slow
 def test_every_claim_about_the_model_has_a_verdict(repeated):
     _, found = repeated
     assert [j.claim.name for j in found.judged] == [f"C{k}" for k in range(1, 8)]
@@ -69,6 +71,7 @@ def test_evidence_is_what_the_study_of_the_same_model_says(repeated, book):
         np.testing.assert_allclose(evidence.profiles[k], mode[np.isfinite(mode)], atol=2e-3)
 
 
+@pytest.mark.slow
 def test_the_page_says_what_to_distrust_with_numbers_of_this_run(repeated):
     out, found = repeated
     page = (out / "page.md").read_text()
@@ -92,11 +95,13 @@ def test_the_page_says_what_to_distrust_with_numbers_of_this_run(repeated):
     assert "Verdicts on base are about single models" in page
 
 
+@pytest.mark.slow
 def test_the_folder_holds_the_page_the_tables_and_the_verdicts(repeated):
     out, found = repeated
     files = sorted(p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file())
     assert files == [
-        "energy.csv", "h.csv", "index.html", "models.csv", "page.md", "run.json", "t_spec.csv", "verdicts.json",
+        "energy.csv", "h.csv", "index.html", "models.csv", "page.md", "report.html", "run.json", "t_spec.csv",
+        "verdicts.json",
     ]  # fmt: skip
     verdicts = json.loads((out / "verdicts.json").read_text())["claims"]
     assert [v["verdict"] for v in verdicts] == [j.verdict for j in found.judged]

@@ -49,12 +49,15 @@ def compare_command(
         bool, typer.Option("--force", help="Replace the results of an earlier run in the folder.")
     ] = False,
     figures: Annotated[bool, typer.Option(" /--no-figures", help="Leave out the figures.", show_default=False)] = True,
+    report: Annotated[
+        bool, typer.Option(" /--no-report", help="Leave out the report, report.html.", show_default=False)
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")] = False,
 ) -> None:
     """Compare studies layer by layer, with intervals paired over the documents that they share.
 
     Where tokenizers or texts differ they are not paired, and a note says so; distances then stand in characters too.
-    With --out: the tables as CSV, and figures.
+    With --out: the tables as CSV, figures, and a report of the studies beside each other.
 
     Example: eddyscope compare base ega-1 --out compared
 
@@ -72,6 +75,7 @@ def compare_command(
             with display.stage("reading", "Reading the studies"):
                 groups = {name: [_open(path) for path in paths] for name, paths in map(_group, named)}
             found = compare(groups=groups, over=over, paired=paired or None)
+            shown = {f"{name} {i + 1}": study for name, members in groups.items() for i, study in enumerate(members)}
         else:
             paths = list(studies or [])
             if len(paths) < 2:
@@ -82,12 +86,15 @@ def compare_command(
             with display.stage("reading", "Reading the studies"):
                 opened = [_open(path) for path in paths]
             found = compare(*opened, labels=_labels(paths), over=over, paired=paired or None)
+            shown = dict(zip(_labels(paths), opened, strict=True))
         if out is not None:
             from eddyscope.comparison.write import write_comparison
 
             command = ["eddyscope", *invocation.find_root().meta.get("eddyscope.arguments", [])]
             with display.stage("writing", "Writing tables and figures"):
-                write_comparison(found, out, force=force, figures=figures, command=command)
+                write_comparison(
+                    found, out, force=force, figures=figures, command=command, studies=shown if report else None
+                )
     if not quiet:
         from eddyscope.cli.comparison import print_comparison
 

@@ -36,8 +36,9 @@ def demo_command(
 ) -> None:
     """Let two small bundled models read Shakespeare: a standard one, and one whose attention is gated by energy.
 
-    Needs no network. Writes DIR/base and DIR/ega-1, each as run does: start with report.html. The text is the package 'shakespeare' if it is
-    installed, else the validation split of TinyShakespeare if it is there, else the help topics of Python.
+    Needs no network. Writes DIR/base and DIR/ega-1, each as run does: start with report.html. The text is the package
+    'shakespeare' if it is installed, else the validation split of TinyShakespeare if it is there, else the help topics
+    of Python.
 
     Example: eddyscope demo --out demo
     """

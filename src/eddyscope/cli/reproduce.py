@@ -32,6 +32,9 @@ def reproduce_command(
     documents: Annotated[int, typer.Option(help="Documents that are read.", metavar="NUMBER", min=1)] = 150,
     seed: Annotated[int, typer.Option(help="Seed of everything random.", metavar="NUMBER", min=0)] = 0,
     figures: Annotated[bool, typer.Option(" /--no-figures", help="Leave out the figures.", show_default=False)] = True,
+    report: Annotated[
+        bool, typer.Option(" /--no-report", help="Leave out the report, report.html.", show_default=False)
+    ] = True,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the results of an earlier run in the folder.")
     ] = False,
@@ -40,7 +43,8 @@ def reproduce_command(
     """Repeat the published study on the bundled models and say, claim by claim, what holds.
 
     Writes a page (page.md, index.html) with verdicts on claims C1 to C7, what untrained twins give, what to distrust,
-    the tables and figures of the study in the published conventions and in ours; tables as CSV; verdicts.json.
+    the tables and figures of the study in the published conventions and in ours; tables as CSV; verdicts.json; and a
+    report of the models beside each other (report.html).
 
     With three training seeds of an architecture in --models verdicts are about the architecture, else about the models.
 
@@ -61,7 +65,7 @@ def reproduce_command(
             advance(done, total)
 
         found = reproduce(
-            out, models, text=text, documents=documents, seed=seed, figures=figures, force=force,
+            out, models, text=text, documents=documents, seed=seed, figures=figures, report=report, force=force,
             progress=progress, command=command,
         )  # fmt: skip
     if not quiet:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from eddyscope.comparison.compare import Comparison
 from eddyscope.places import writing
-from eddyscope.runs import FIGURES, RUN, OutputFolder
+from eddyscope.runs import FIGURES, REPORT, RUN, OutputFolder
 from eddyscope.schema import FORMAT_VERSION
+from eddyscope.study.study import Study
 
 #: Names of the figures, in reading order.
 DRAWN = ("comparison", "octaves")
@@ -24,8 +25,9 @@ def write_comparison(
     figures: bool = True,
     formats: Sequence[str] = ("png", "pdf"),
     command: Sequence[str] = (),
+    studies: Mapping[str, Study] | None = None,
 ) -> Path:
-    """Write the tables as CSV, the figures, and ``run.json``.
+    """Write the tables as CSV, the figures, the report of the studies beside each other, and ``run.json``.
 
     Parameters
     ----------
@@ -36,6 +38,8 @@ def write_comparison(
     formats : sequence of {"png", "pdf", "svg"}
     command : sequence of str
         The command line, for the record.
+    studies : mapping of str to Study, optional
+        What was compared, by name; without it there is no report.
 
     Returns
     -------
@@ -52,6 +56,10 @@ def write_comparison(
             table.to_csv(folder.stage / f"{name}.csv", index=False)
         if figures:
             _draw(comparison, folder.stage / FIGURES, formats)
+        if studies:
+            from eddyscope.report.page import write_report
+
+            write_report(list(studies.values()), folder.stage / REPORT, names=list(studies))
         files = [p.relative_to(folder.stage).as_posix() for p in sorted(folder.stage.rglob("*")) if p.is_file()]
         record = {
             "format_version": FORMAT_VERSION,

@@ -15,7 +15,7 @@ from eddyscope.reproduction.members import Member
 from eddyscope.reproduction.page import DRAWN, page_blocks
 from eddyscope.reproduction.pipeline import Progress, Reproduction, repeat
 from eddyscope.reproduction.tables import energy_table, model_table, rank_table, t_spec_table
-from eddyscope.runs import FIGURES, RUN, OutputFolder
+from eddyscope.runs import FIGURES, REPORT, RUN, OutputFolder
 from eddyscope.schema import FORMAT_VERSION
 from eddyscope.study.analyze import package_versions
 from eddyscope.study.study import Study
@@ -34,6 +34,7 @@ def reproduce(
     documents: int = 150,
     seed: int = 0,
     figures: bool = True,
+    report: bool = True,
     force: bool = False,
     progress: Progress | None = None,
     command: Sequence[str] = (),
@@ -54,6 +55,8 @@ def reproduce(
     documents, seed : int
         Documents, and the seed of their choice and of everything else that is random.
     figures : bool
+    report : bool
+        Write ``report.html`` too: the models beside each other, analysed with our defaults.
     force : bool
         Replace the results of an earlier run in the folder.
     progress : callable, optional
@@ -75,11 +78,15 @@ def reproduce(
     """
     started = time.perf_counter()
     drawn: dict[tuple[str, str, str], str] = {}
+    shown: dict[str, Study] = {}
     with OutputFolder(out, force) as folder:
 
         def keep(member: Member, preset: str, study: Study) -> None:
-            with writing(folder.path):
-                drawn.update(_draw(member, preset, study, folder.stage))
+            if report and preset == "defaults":
+                shown[member.name] = study
+            if figures:
+                with writing(folder.path):
+                    drawn.update(_draw(member, preset, study, folder.stage))
 
         found = repeat(
             models,
@@ -87,10 +94,14 @@ def reproduce(
             text=text,
             documents=documents,
             seed=seed,
-            keep=keep if figures else None,
+            keep=keep,
             progress=progress,
         )
         with writing(folder.path):
+            if report:
+                from eddyscope.report.page import write_report
+
+                write_report(list(shown.values()), folder.stage / REPORT, names=list(shown))
             _write(found, drawn, folder.stage, figures, command, time.perf_counter() - started)
         folder.publish()
     return found
