@@ -194,7 +194,11 @@ def test_a_signal_ends_quietly_and_leaves_nothing(
     fifo = tmp_path / "a.npy"
     os.mkfifo(fifo)  # opening it for reading waits for a writer that never comes
     line = [*PROGRAM, "analyze", str(fifo), "--out", str(tmp_path / "out")]
-    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
+
+    def undisturbed() -> None:  # tests may run under nohup, whose children would ignore SIGHUP too
+        signal.signal(number, signal.SIG_DFL)
+
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, preexec_fn=undisturbed) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("Reading ")
         time.sleep(0.2)
