@@ -53,6 +53,27 @@ def test_everything_is_written_and_listed(written: Any) -> None:
     assert "0.001" in result.out
 
 
+def test_the_report_shows_what_was_owed_as_the_python_does(
+    written: Any, typed: Callable[..., Any], model: Path, text: Path, tmp_path: Path
+) -> None:
+    out, _ = written
+    loaded, tokenizer = load_model(str(model))
+    study = es.analyze(es.capture(loaded, es.read_documents(text, tokenizer, context=24, count=8, seed=0)))
+    study.save(tmp_path / "study.zarr")
+    given = ("report", tmp_path / "study.zarr", "-q", "--out")
+    assert typed(*given, tmp_path / "typed.html", "--windows", out).status == 0
+    es.open_study(tmp_path / "study.zarr").report(tmp_path / "called.html", windows=es.windows.open_agreement(out))
+    pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("typed.html", "called.html")]
+    assert pages[0].partition("<time>")[0] == pages[1].partition("<time>")[0]
+    assert "What the loss owes to each distance" in pages[0]
+    most = es.windows.open_agreement(out).cells.nlargest(1, "rise").iloc[0]
+    assert f"distances {most['first']}-{most['last']}: {most['rise']:.3g} (" in pages[0]
+    es.open_study(tmp_path / "study.zarr").save(tmp_path / "again.zarr")
+    both = typed(*given, tmp_path / "both.html", tmp_path / "again.zarr", "--windows", out)
+    assert (both.status, (tmp_path / "both.html").exists()) == (2, False)
+    assert "Windows are of one model, and there are 2 studies." in both.err
+
+
 def test_a_folder_that_holds_something_is_refused_before_any_work(
     written: Any, typed: Callable[..., Any], model: Path, text: Path
 ) -> None:

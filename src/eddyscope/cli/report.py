@@ -21,6 +21,14 @@ def report_command(
             show_default="report.html in the folder; beside each other, report.html here",
         ),
     ] = None,
+    windows: Annotated[
+        Path | None,
+        typer.Option(
+            help="Add what the loss owes to each distance, from the folder that eddyscope windows --octaves wrote for "
+            "the same model.",
+            metavar="DIR",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file given with --out.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")] = False,
 ) -> None:
@@ -30,6 +38,8 @@ def report_command(
     shows each, and one beside the other.
 
     Example: eddyscope report study
+
+    Example: eddyscope report study --windows windows
     """
     from eddyscope.cli.progress import Display, layer_progress
     from eddyscope.report.page import write_report
@@ -42,7 +52,9 @@ def report_command(
     place = out or (studies[0] / REPORT if own else Path(REPORT))
     names = None if len(studies) == 1 else _names(studies)
     with display.stage("reporting", "Writing the report") as advance:
-        path = write_report(opened, place, names=names, force=force or own, progress=layer_progress(advance))
+        path = write_report(
+            opened, place, names=names, windows=windows, force=force or own, progress=layer_progress(advance)
+        )
     if own:
         note_written(studies[0], REPORT)
     if not quiet:

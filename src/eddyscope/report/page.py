@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
@@ -27,7 +27,12 @@ from eddyscope.report.style import DIVERGING, SEQUENTIAL, colormap
 from eddyscope.runs import REPORT
 from eddyscope.study.study import Study
 
+if TYPE_CHECKING:
+    from eddyscope.interventions.windows.agreement import Agreement
+
 _SCRIPTS = ("core.js", "tables.js", "thumbnails.js", "scales.js", "modes.js", "layers.js", "text.js", "start.js")
+#: Only where windows were given; before the last, which starts them all.
+_OWED_SCRIPT = "owed.js"
 #: Colours of a map sent to the page.
 _STOPS = 33
 
@@ -37,6 +42,7 @@ def write_report(
     path: str | Path,
     *,
     names: Sequence[str] | None = None,
+    windows: str | Path | Agreement | None = None,
     force: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Path:
@@ -49,6 +55,9 @@ def write_report(
         The file, or a folder that is there, which then gets ``report.html``.
     names : sequence of str, optional
         What each study is called; the model's name by default.
+    windows : str, Path or Agreement, optional
+        The folder that ``eddyscope windows --octaves`` wrote for the model of the one study, or what
+        ``es.windows.open_agreement`` reads from it: adds what the loss owes to each distance.
     force : bool
         Replace the file if it is there.
     progress : callable, optional
@@ -62,16 +71,18 @@ def write_report(
     Raises
     ------
     StoreError
-        Where the file is there already, or cannot be written.
+        Where the file is there already, or cannot be written; where ``windows`` holds no octaves.
     InputError
-        Where there is no study, or names and studies do not match.
+        Where there is no study, names and studies do not match, or ``windows`` are of another model.
+    UsageError
+        Where ``windows`` are given for several studies.
     """
     place = Path(path)
     if place.is_dir():
         place = place / REPORT
     if place.exists() and not force:
         raise StoreError(f"The file '{place}' exists.", "Choose another name, or replace it with force=True (--force).")
-    page = page_data([studies] if isinstance(studies, Study) else list(studies), names, progress)
+    page = page_data([studies] if isinstance(studies, Study) else list(studies), names, progress, windows)
     text = render(page, datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -105,6 +116,7 @@ def render(page: PageData, stamp: str) -> str:
         lstrip_blocks=True,
     )
     glossary = Glossary()
+    scripts = _SCRIPTS if page.owed is None else (*_SCRIPTS[:-1], _OWED_SCRIPT, _SCRIPTS[-1])
 
     @pass_context  # so that constant texts are not explained when the template is compiled, out of order
     def explained(context: Context, text: str) -> Markup:
@@ -116,7 +128,7 @@ def render(page: PageData, stamp: str) -> str:
         stamp=stamp,
         version=__version__,
         style=Markup(_static("report.css")),
-        script=Markup("\n".join(_static(name) for name in _SCRIPTS)),
+        script=Markup("\n".join(_static(name) for name in scripts)),
         plotly=Markup(_plotly()),
         data=[Markup(as_json(_shared(page)))],
         texts=[Markup(as_json(study.texts)) for study in page.studies],
@@ -140,6 +152,7 @@ def _shared(page: PageData) -> dict[str, Any]:
         "start": _start(page),
         "sequential": _colours(SEQUENTIAL),
         "diverging": _colours(DIVERGING),
+        **({} if page.owed is None else {"owed": {"unit": page.owed.unit, "rows": page.owed.rows}}),
     }
 
 

@@ -19,6 +19,7 @@ from eddyscope.trust.coherence import debiased_coherence
 
 if TYPE_CHECKING:
     from eddyscope.documents import Documents
+    from eddyscope.interventions.windows.agreement import Agreement
     from eddyscope.report.plots import StudyPlots
 
 #: Maps that are computed for the first band alone.
@@ -151,11 +152,13 @@ class Study:
 
         return StudyPlots(self)
 
-    def report(self, path: str | Path = "report.html", force: bool = False) -> Path:
+    def report(
+        self, path: str | Path = "report.html", force: bool = False, windows: str | Path | Agreement | None = None
+    ) -> Path:
         """Write the study as one HTML file to look at; see :func:`eddyscope.report.write_report`."""
         from eddyscope.report.page import write_report
 
-        return write_report(self, path, force=force)
+        return write_report(self, path, force=force, windows=windows)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the answer, and the table."""

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eddyscope.errors import InputError
+from eddyscope.errors import InputError, UsageError
 from eddyscope.report.pagedata.answer import Sentence, answer
 from eddyscope.report.pagedata.budget import Shipping, plan
 from eddyscope.report.pagedata.bylayer import ByLayer, TableData, by_layer, heads_table, layer_table
 from eddyscope.report.pagedata.coincidence import coincidences, sentence
 from eddyscope.report.pagedata.facts import Facts, facts
 from eddyscope.report.pagedata.layers import LayerData, fluctuation_energy, layer_data
+from eddyscope.report.pagedata.owed import Owed, owed_data
 from eddyscope.report.pagedata.picture import Picture, head_picture, octave_picture
 from eddyscope.report.pagedata.provenance import ProvenanceData, provenance_data
 from eddyscope.report.pagedata.texts import Texts, TokenText
 from eddyscope.report.views import View, about, model_name, views
 from eddyscope.study.study import Study
+
+if TYPE_CHECKING:
+    from eddyscope.interventions.windows.agreement import Agreement
 
 #: Decades below the largest energy that the codes of scalograms span; their colours span fewer.
 _DECADES = 10.0
@@ -73,17 +78,19 @@ class StudyData:
 
 @dataclass(frozen=True)
 class PageData:
-    """The whole page."""
+    """The whole page; ``owed`` where windows were given."""
 
     title: str
     studies: list[StudyData]
     shipping: Shipping
+    owed: Owed | None = None
 
 
 def page_data(
     studies: Sequence[Study],
     names: Sequence[str] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
+    windows: str | Path | Agreement | None = None,
 ) -> PageData:
     """Collect what the page shows.
 
@@ -94,12 +101,19 @@ def page_data(
         What each is called; the model's name by default, numbered where two are the same.
     progress : callable, optional
         Called with (layer, layers done, layers in all).
+    windows : str, Path or Agreement, optional
+        What the loss owes to each distance, see :func:`eddyscope.report.pagedata.owed.owed_data`; of one study.
     """
     if not studies:
         raise InputError("A report needs at least one study.")
     called = _distinct([model_name(s) for s in studies] if names is None else list(names))
     if len(called) != len(studies):
         raise InputError(f"There are {len(called)} names for {len(studies)} studies.", "Give one name for each.")
+    if windows is not None and len(studies) != 1:
+        raise UsageError(
+            f"Windows are of one model, and there are {len(studies)} studies.", "Write the report of that study alone."
+        )
+    owed = None if windows is None else owed_data(studies[0], windows)
     shown = [views(study).shown for study in studies]
     shipping = _plan(shown)
     low, high = _energies([view for group in shown for view in group])
@@ -115,7 +129,7 @@ def page_data(
         made.append(_study(study, name, group, layers))
     if progress is not None:
         progress("", total, total)
-    return PageData(f"Attention of {' and '.join(called)}", made, shipping)
+    return PageData(f"Attention of {' and '.join(called)}", made, shipping, owed)
 
 
 def _study(study: Study, name: str, shown: Sequence[View], layers: list[LayerData]) -> StudyData:

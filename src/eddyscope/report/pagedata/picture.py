@@ -116,10 +116,10 @@ def _density_cell(density: float, share: float, distances: str) -> Cell:
     title = f"distances {distances}: density {density:.3g}"
     if np.isfinite(share):
         title += f", {100 * share:.2g} % of the fluctuation"
-    return Cell(text, title, to_hex(colour), _ink(colour))
+    return Cell(text, title, to_hex(colour), readable_on(colour))
 
 
-def _ink(colour: Sequence[float]) -> str:
+def readable_on(colour: Sequence[float]) -> str:
     """Black or white, whichever has more contrast (at least 4.5, as the guidelines ask)."""
     channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
     luminance = float(np.dot(channels, (0.2126, 0.7152, 0.0722)))
@@ -132,4 +132,4 @@ def _distance_cell(one: Facts, farthest: float) -> Cell:
     place = np.log2(1 + one.median_lag) / max(1.0, np.log2(1 + farthest))
     colour = mpl.colormaps[SEQUENTIAL](float(np.clip(place, 0, 1)))
     title = f"{one.label}: half within {one.median_lag:.0f} tokens"
-    return Cell(f"{one.median_lag:.0f}", title, to_hex(colour), _ink(colour))
+    return Cell(f"{one.median_lag:.0f}", title, to_hex(colour), readable_on(colour))
