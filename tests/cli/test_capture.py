@@ -204,6 +204,7 @@ def letters(tmp_path: Path) -> Path:
     return tmp_path / "letters"
 
 
+@pytest.mark.slow
 def test_a_killed_capture_of_1000_documents_goes_on_to_the_same_result(
     letters: Path, text: Path, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_study_that_is_not_there_is_named(typed: Run, tmp_path: Path) -> None:
     assert f"There is no study at '{tmp_path / 'nowhere'}'" in done.err
 
 
+@pytest.mark.slow
 def test_figures_for_a_paper(typed: Run, out: Path, tmp_path: Path) -> None:
     line = ["figures", out, "--style", "paper", "--names", "lag_energy,scalograms", "--out", tmp_path / "paper"]
     done = typed(*line)

@@ -42,6 +42,7 @@ def test_the_command_line_equals_the_python(typed: Run, model: Path, text: Path,
     assert record["keep"] == "statistics"
 
 
+@pytest.mark.slow
 def test_every_output_of_a_run_is_written(typed: Run, model: Path, text: Path, tmp_path: Path) -> None:
     line = "--documents 20 --context 24 --keep statistics --heads each"
     done = typed("run", model, "--text", text, "--out", tmp_path / "out", *line.split())

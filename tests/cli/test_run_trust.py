@@ -17,6 +17,7 @@ pytest.importorskip("transformers")
 Run = Any
 
 
+@pytest.mark.slow
 def test_null_models_stand_beside_the_model_as_in_python(typed: Run, model: Path, text: Path, tmp_path: Path) -> None:
     line = [
         "--context",
