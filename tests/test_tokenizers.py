@@ -81,6 +81,7 @@ def test_a_text_longer_than_the_model_reads_is_whole_and_gives_no_warning():
     handler.emit = lambda record: messages.append(record.getMessage())
     logger = logging.getLogger("transformers")
     logger.addHandler(handler)
+    minilm().deprecation_warnings.clear()  # each tokenizer warns once, and others may have used this one
     try:
         ids, _ = as_tokenizer(minilm()).encode("word " * 600)
         assert (len(ids), messages) == (600, [])
