@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eddyscope.cli.guard import command_line
 from eddyscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def compare_command(
         if out is not None:
             from eddyscope.comparison.write import write_comparison
 
-            command = ["eddyscope", *invocation.find_root().meta.get("eddyscope.arguments", [])]
+            command = command_line(invocation)
             with display.stage("writing", "Writing tables and figures"):
                 write_comparison(
                     found, out, force=force, figures=figures, command=command, studies=shown if report else None

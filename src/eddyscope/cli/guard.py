@@ -91,6 +91,11 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def command_line(invocation: typer.Context) -> list[str]:
+    """What was typed, for the record."""
+    return ["eddyscope", *invocation.find_root().meta.get("eddyscope.arguments", [])]
+
+
 def is_debug(invocation: typer.Context) -> bool:
     """Whether ``--debug`` was given before the command."""
     return bool(invocation.find_root().params.get("debug"))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,10 +11,6 @@ from eddyscope.cli.guard import is_debug
 from eddyscope.cli.run import AUTO, Reading, read, reading_options
 from eddyscope.cli.shared import ModelName, Output, model_options, output_options, takes
 from eddyscope.errors import UsageError
-
-if TYPE_CHECKING:
-    from eddyscope.cli.progress import Advance, Display
-    from eddyscope.interventions.heads.study import HeadStudy
 
 HEADS = "Heads"
 _CRITERIA = ("residual", "importance", "residual-x-importance")
@@ -127,6 +121,7 @@ def heads_command(
     Example: eddyscope heads ./model --text book.txt --max-loss-rise 0.05 --heal --out heads
     """
     from eddyscope.cli.progress import Display, quiet_libraries
+    from eddyscope.cli.results import record_of
     from eddyscope.runs import OutputFolder
 
     if reading.documents == AUTO:
@@ -142,9 +137,8 @@ def heads_command(
 
         with display.stage("text", "Reading the text"):
             documents = read(reading, loaded, wanted.seed)
-        found = _in_stages(
-            display,
-            lambda shown: plan(
+        with display.stages(_STAGES) as shown:
+            found = plan(
                 loaded.model,
                 documents,
                 budget=wanted.budget,
@@ -155,36 +149,12 @@ def heads_command(
                 draws=wanted.draws,
                 seed=wanted.seed,
                 progress=shown,
-            ),
-        )
+            )
         with display.stage("writing", "Writing the results"):
-            record = {
-                "command": ["eddyscope", *invocation.find_root().meta.get("eddyscope.arguments", [])],
-                "seconds": {stage: round(taken, 3) for stage, taken in display.seconds.items()},
-                "warnings": display.warnings,
-                "documents": documents.identity,
-            }
+            record = record_of(invocation, display, documents)
             written = {"model": loaded.model, "tokenizer": loaded.tokenizer} if wanted.save_model else {}
             write_heads(found, folder, figures=output.figures, record=record, **written)
     if not output.quiet:
         from eddyscope.cli.headtable import print_heads
 
         print_heads(found, output.out)
-
-
-def _in_stages(display: Display, work: Callable[[Callable[[str, int, int], None]], HeadStudy]) -> HeadStudy:
-    """Run work that names its stages as it reaches them, each shown by a stage of its own."""
-    stack, current = ExitStack(), ""
-    advance: Advance | None = None
-
-    def shown(stage: str, done: int, total: int) -> None:
-        nonlocal current, advance
-        if stage != current:
-            stack.close()
-            advance = stack.enter_context(display.stage(stage, _STAGES[stage]))
-            current = stage
-        assert advance is not None
-        advance(done, total)
-
-    with stack:
-        return work(shown)

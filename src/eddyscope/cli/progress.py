@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TextIO
 
 from rich.console import Console
@@ -59,6 +59,27 @@ class Display:
         self.seconds[name] = self.seconds.get(name, 0.0) + taken
         if not self.quiet and self.console.is_terminal:
             self.console.print(f"{text} ({taken:.1f} s)")
+
+    @contextmanager
+    def stages(self, texts: Mapping[str, str]) -> Iterator[Callable[[str, int, int], None]]:
+        """Stages of work that names them as it reaches them; gives a function for (stage, done, in all).
+
+        ``texts`` has what each stage is shown as.
+        """
+        stack, current = ExitStack(), ""
+        advance: Advance | None = None
+
+        def shown(stage: str, done: int, total: int) -> None:
+            nonlocal current, advance
+            if stage != current:
+                stack.close()
+                advance = stack.enter_context(self.stage(stage, texts[stage]))
+                current = stage
+            assert advance is not None
+            advance(done, total)
+
+        with stack:
+            yield shown
 
     def say(self, text: str) -> None:
         """Print a line, unless quiet."""

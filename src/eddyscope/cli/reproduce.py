@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from eddyscope.cli.guard import command_line
+
 
 def reproduce_command(
     invocation: typer.Context,
@@ -56,7 +58,7 @@ def reproduce_command(
     from eddyscope.reproduction.run import HTML, MARKDOWN, reproduce
 
     display = Display(quiet)
-    command = ["eddyscope", *invocation.find_root().meta.get("eddyscope.arguments", [])]
+    command = command_line(invocation)
     with display.collecting(), quiet_libraries(), display.stage("repeating", "Repeating the study") as advance:
 
         def progress(what: str, done: int, total: int) -> None:

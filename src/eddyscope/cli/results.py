@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from eddyscope.cli.guard import is_debug
+from eddyscope.cli.guard import command_line, is_debug
 from eddyscope.cli.progress import Advance, Display, layer_progress
 from eddyscope.cli.shared import Output
 from eddyscope.cli.table import print_study
@@ -16,6 +17,9 @@ from eddyscope.errors import EddyscopeError, EddyscopeWarning, StoreError
 from eddyscope.places import writing
 from eddyscope.runs import FIGURES, REPORT, OutputFolder, write_run
 from eddyscope.study.study import Study
+
+if TYPE_CHECKING:
+    from eddyscope.documents import Documents
 
 
 def write_results(
@@ -36,7 +40,7 @@ def write_results(
             _report(folder, _with_warnings(study, display), advance, debug=is_debug(invocation))
     with display.stage("writing", "Writing the results"):
         study = _with_warnings(study, display)
-        command = ["eddyscope", *invocation.find_root().meta.get("eddyscope.arguments", [])]
+        command = command_line(invocation)
         write_run(folder, study, command=command, seconds=display.seconds)
         folder.publish()
     return study
@@ -44,6 +48,16 @@ def write_results(
 
 def _with_warnings(study: Study, display: Display) -> Study:
     return Study(study.data, {**study.provenance, "warnings": list(display.warnings)}, study.documents)
+
+
+def record_of(invocation: typer.Context, display: Display, documents: Documents) -> dict[str, Any]:
+    """How the results of a command that makes no study came about, for its ``run.json``."""
+    return {
+        "command": command_line(invocation),
+        "seconds": {stage: round(taken, 3) for stage, taken in display.seconds.items()},
+        "warnings": display.warnings,
+        "documents": documents.identity,
+    }
 
 
 def print_results(study: Study, output: Output) -> None:

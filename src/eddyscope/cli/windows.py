@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,16 +13,13 @@ from eddyscope.cli.shared import ModelName, Output, layer_list, model_options, n
 from eddyscope.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
 
-    from eddyscope.cli.progress import Advance, Display
+    from eddyscope.cli.progress import Display
     from eddyscope.documents import Documents
     from eddyscope.interventions.windows.find import Windows
 
 WINDOWS = "Windows"
-Result = TypeVar("Result")
 
 #: What the stages of the search are called while they run.
 _STAGES = {
@@ -142,6 +139,7 @@ def windows_command(
     Example: eddyscope windows ./model --text book.txt --sink drop --octaves --out windows
     """
     from eddyscope.cli.progress import Display, quiet_libraries
+    from eddyscope.cli.results import record_of
     from eddyscope.interventions.windows.find import find
     from eddyscope.interventions.windows.write import write_windows
     from eddyscope.runs import OutputFolder
@@ -156,9 +154,8 @@ def windows_command(
             loaded = resolve_model(model, **loading)
         with display.stage("text", "Reading the text"):
             documents = read(reading, loaded, wanted.seed)
-        found = _in_stages(
-            display,
-            lambda shown: find(
+        with display.stages(_STAGES) as shown:
+            found = find(
                 loaded.model,
                 documents,
                 max_loss_rise=wanted.rises,
@@ -170,12 +167,11 @@ def windows_command(
                 seed=wanted.seed,
                 name=model,
                 progress=shown,
-            ),
-        )
+            )
         modes = _modes(display, loaded.model, documents, wanted)
         config, why_not = _config(loaded.model, found)
         with display.stage("writing", "Writing the results"):
-            record = _record(invocation, documents, display) | {"config": why_not or "model/config.json"}
+            record = record_of(invocation, display, documents) | {"config": why_not or "model/config.json"}
             write_windows(found, folder, modes=modes, figures=output.figures, config=config, record=record)
     if not output.quiet:
         from eddyscope.cli.windowtable import print_windows
@@ -189,29 +185,8 @@ def _modes(display: Display, model: Any, documents: Documents, wanted: Wanted) -
 
     if not wanted.modes:
         return None
-    return _in_stages(
-        display, lambda shown: modes_owed(model, documents, wanted.modes, seed=wanted.seed, progress=shown)
-    )
-
-
-def _in_stages(display: Display, work: Callable[[Callable[[str, int, int], None]], Result]) -> Result:
-    """Run work that names its stages as it reaches them, each shown by a stage of its own."""
-    from contextlib import ExitStack
-
-    stack, current = ExitStack(), ""
-    advance: Advance | None = None
-
-    def shown(stage: str, done: int, total: int) -> None:
-        nonlocal current, advance
-        if stage != current:
-            stack.close()
-            advance = stack.enter_context(display.stage(stage, _STAGES[stage]))
-            current = stage
-        assert advance is not None
-        advance(done, total)
-
-    with stack:
-        return work(shown)
+    with display.stages(_STAGES) as shown:
+        return modes_owed(model, documents, wanted.modes, seed=wanted.seed, progress=shown)
 
 
 def _config(model: Any, found: Windows) -> tuple[Any, str]:
@@ -222,12 +197,3 @@ def _config(model: Any, found: Windows) -> tuple[Any, str]:
         return config(model, found.plan), ""
     except InputError as error:
         return None, error.message
-
-
-def _record(invocation: typer.Context, documents: Documents, display: Display) -> dict[str, Any]:
-    return {
-        "command": ["eddyscope", *invocation.find_root().meta.get("eddyscope.arguments", [])],
-        "seconds": {stage: round(taken, 3) for stage, taken in display.seconds.items()},
-        "warnings": display.warnings,
-        "documents": documents.identity,
-    }
