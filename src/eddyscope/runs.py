@@ -156,8 +156,18 @@ def write_run(
         table.to_csv(folder.stage / "summary.csv", index=False)
         rows = [{str(k): v for k, v in row.items()} for row in table.to_dict(orient="records")]
         _write_json(folder.stage / "summary.json", {"format_version": FORMAT_VERSION, "rows": rows})
-        record = run_record(study, command, seconds or {}) | {"files": [*_entries(folder.stage), RUN]}
-        _write_json(folder.stage / RUN, record)
+        write_record(folder.stage, run_record(study, command, seconds or {}))
+
+
+def write_record(stage: Path, content: Mapping[str, Any]) -> None:
+    """Write ``run.json`` beside everything else that was written: this content, the format, the date and the files."""
+    record = {
+        "format_version": FORMAT_VERSION,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **content,
+        "files": [*_entries(stage), RUN],
+    }
+    _write_json(stage / RUN, record)
 
 
 def run_record(study: Study, command: Sequence[str], seconds: Mapping[str, float]) -> dict[str, Any]:
@@ -167,9 +177,7 @@ def run_record(study: Study, command: Sequence[str], seconds: Mapping[str, float
     for name in ("seconds", "seconds_analysis"):
         provenance.pop(name, None)
     return {
-        "format_version": FORMAT_VERSION,
         "command": list(command),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": {stage: round(taken, 3) for stage, taken in seconds.items()},
         "options": {name: given for name, given in options.items() if given is not None},
         **provenance,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from eddyscope.comparison.compare import Comparison
 from eddyscope.places import writing
-from eddyscope.runs import FIGURES, REPORT, RUN, OutputFolder
-from eddyscope.schema import FORMAT_VERSION
+from eddyscope.runs import FIGURES, REPORT, OutputFolder, write_record
 from eddyscope.study.study import Study
 
 #: Names of the figures, in reading order.
@@ -60,17 +57,13 @@ def write_comparison(
             from eddyscope.report.page import write_report
 
             write_report(list(studies.values()), folder.stage / REPORT, names=list(studies))
-        files = [p.relative_to(folder.stage).as_posix() for p in sorted(folder.stage.rglob("*")) if p.is_file()]
         record = {
-            "format_version": FORMAT_VERSION,
             "command": list(command),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "labels": list(comparison.labels),
             "steps": None if comparison.steps is None else list(comparison.steps),
             "notes": list(comparison.notes),
-            "files": [*files, RUN],
         }
-        (folder.stage / RUN).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_record(folder.stage, record)
         folder.publish()
     return Path(out)
 

@@ -6,7 +6,6 @@ import json
 import re
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from eddyscope.places import writing
@@ -15,7 +14,7 @@ from eddyscope.reproduction.members import Member
 from eddyscope.reproduction.page import DRAWN, page_blocks
 from eddyscope.reproduction.pipeline import Progress, Reproduction, repeat
 from eddyscope.reproduction.tables import energy_table, model_table, rank_table, t_spec_table
-from eddyscope.runs import FIGURES, REPORT, RUN, OutputFolder
+from eddyscope.runs import FIGURES, REPORT, OutputFolder, write_record
 from eddyscope.schema import FORMAT_VERSION
 from eddyscope.study.analyze import package_versions
 from eddyscope.study.study import Study
@@ -146,19 +145,15 @@ def _write(
     for name, table in tables.items():
         table.to_csv(stage / f"{name}.csv", index=False)
     (stage / "verdicts.json").write_text(json.dumps(_verdicts(found), indent=1) + "\n", encoding="utf-8")
-    files = [p.relative_to(stage).as_posix() for p in sorted(stage.rglob("*")) if p.is_file()]
     record = {
-        "format_version": FORMAT_VERSION,
         "command": list(command),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 1),
         "documents": len(found.documents),
         "seed": found.seed,
         "text": found.documents.identity,
         "versions": package_versions(),
-        "files": [*files, RUN],
     }
-    (stage / RUN).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    write_record(stage, record)
 
 
 def _verdicts(found: Reproduction) -> dict[str, object]:

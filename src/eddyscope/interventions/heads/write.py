@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,7 @@ from eddyscope.interventions.heads.rebuild import rebuild
 from eddyscope.interventions.heads.study import HeadStudy
 from eddyscope.models.gpt import GPT
 from eddyscope.places import writing
-from eddyscope.runs import FIGURES, RUN, OutputFolder
-from eddyscope.schema import FORMAT_VERSION
+from eddyscope.runs import FIGURES, OutputFolder, write_record
 
 TABLE, CURVE, LAYERS, REDUNDANCY = "heads.csv", "curve.csv", "layers.csv", "redundancy.csv"
 
@@ -61,14 +58,7 @@ def write_heads(
             save(written, found.plan, stage / "model", tokenizer)
         if figures:
             _draw(found, stage / FIGURES, formats)
-        files = [p.relative_to(stage).as_posix() for p in sorted(stage.rglob("*")) if p.is_file()]
-        content = {
-            "format_version": FORMAT_VERSION,
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            **(record or {}),
-            "files": [*files, RUN],
-        }
-        (stage / RUN).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        write_record(stage, record or {})
         folder.publish()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ from eddyscope.interventions.windows.agreement import Agreement
 from eddyscope.interventions.windows.find import Windows
 from eddyscope.interventions.windows.plan import WINDOWS, save
 from eddyscope.places import writing
-from eddyscope.runs import FIGURES, RUN, OutputFolder
-from eddyscope.schema import FORMAT_VERSION
+from eddyscope.runs import FIGURES, OutputFolder, write_record
 
 CURVE, OCTAVES, CORRELATIONS, MODES = "curve.csv", "octaves.csv", "agreement.csv", "modes.csv"
 
@@ -63,15 +61,7 @@ def write_windows(
             config.save_pretrained(stage / "model")
         if figures:
             _draw(found, stage / FIGURES, formats)
-        files = [p.relative_to(stage).as_posix() for p in sorted(stage.rglob("*")) if p.is_file()]
-        content = {
-            "format_version": FORMAT_VERSION,
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            **(record or {}),
-            "notes": list(found.notes),
-            "files": [*files, RUN],
-        }
-        (stage / RUN).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        write_record(stage, {**(record or {}), "notes": list(found.notes)})
         folder.publish()
 
 
