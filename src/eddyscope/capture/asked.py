@@ -17,8 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eddyscope.capture.hf import HuggingFaceSource, configs_of, make_site, refusal, without_asking
+from eddyscope.capture.hf import HuggingFaceSource, make_site, refusal, without_asking
 from eddyscope.capture.hfinputs import arguments, completed
+from eddyscope.capture.implementations import implementations_of, put_back
 from eddyscope.capture.source import Inputs, Receiver, Rows, Site, Wants, is_attention
 from eddyscope.capture.state import evaluated
 from eddyscope.errors import CaptureError, EddyscopeError
@@ -265,7 +266,7 @@ def _kinds(model: nn.Module) -> str:
 @contextmanager
 def _eager_where_possible(model: nn.Module) -> Iterator[None]:
     """Eager attention where the class can switch; others show their weights as they are, or are refused."""
-    before = [(config, config._attn_implementation_internal) for config in configs_of(model)]
+    before = implementations_of(model)
     try:
         if any(name != "eager" for _, name in before) and model._can_set_attn_implementation():  # type: ignore[operator]
             model.set_attn_implementation("eager")  # type: ignore[operator]
@@ -274,8 +275,7 @@ def _eager_where_possible(model: nn.Module) -> Iterator[None]:
             config._attn_implementation_internal = "eager"
         yield
     finally:
-        for config, name in before:
-            config._attn_implementation_internal = name
+        put_back(before)
 
 
 def _taken(module: nn.Module) -> Any:

@@ -10,15 +10,14 @@ The function is called with the model and its inputs, and returns a mapping from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from eddyscope.capture.source import Inputs, Receiver, Rows, Site, Source, Wants
-from eddyscope.capture.state import evaluated, weights_sha256
+from eddyscope.capture.source import Inputs, Rows, Site, ToldSource, Wants
+from eddyscope.capture.state import weights_sha256
 from eddyscope.errors import CaptureError
 
 _EXPECTED = (
@@ -27,7 +26,7 @@ _EXPECTED = (
 )
 
 
-class ExtractorSource(Source):
+class ExtractorSource(ToldSource):
     """A module whose attention a function gets out.
 
     Parameters
@@ -46,7 +45,6 @@ class ExtractorSource(Source):
         assert wants.extract is not None
         self.model = model
         self._extract: Callable[..., Any] = wants.extract
-        self._receive: Receiver | None = None
         self._sites: dict[str, Site] = {}
         self.way = f"extractor {_name_of(wants.extract)}"
         self.unreadable = {}
@@ -55,21 +53,6 @@ class ExtractorSource(Source):
     def sites(self) -> tuple[Site, ...]:  # type: ignore[override]
         """Layers that the function has given so far."""
         return tuple(self._sites.values())
-
-    @contextmanager
-    def ready(self) -> Iterator[None]:
-        """Eval mode and no gradients."""
-        with evaluated(self.model):
-            yield
-
-    @contextmanager
-    def listening(self, receive: Receiver) -> Iterator[None]:
-        """Pass on what the function gives."""
-        try:
-            self._receive = receive
-            yield
-        finally:
-            self._receive = None
 
     def read(self, inputs: Inputs) -> None:
         """Call the function.
@@ -90,9 +73,6 @@ class ExtractorSource(Source):
             weights = _weights(str(name), given, documents, self.way)
             if self._receive is not None:
                 self._receive(str(name), self._site(str(name), weights), Rows(weights))
-
-    def read_in_full(self) -> None:
-        """Nothing to do: there is no short cut."""
 
     def outputs(self, inputs: Inputs) -> Tensor | None:
         """Call the function; what the model itself gives is not known, so it is not compared."""

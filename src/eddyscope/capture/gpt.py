@@ -14,7 +14,7 @@ from torch import Tensor
 
 from eddyscope.capture.blockwise import attend
 from eddyscope.capture.listener import SiteListener
-from eddyscope.capture.source import HookSource, Inputs, Receiver, Rows, Site, Wants
+from eddyscope.capture.source import HookSource, Receiver, Rows, Site, Wants
 from eddyscope.capture.state import evaluated, weights_sha256
 from eddyscope.capture.values import Projections
 from eddyscope.capture.ways import WAYS, chosen_way
@@ -80,19 +80,6 @@ class GPTSource(HookSource):
         finally:
             for module in self.gpt.attentions():
                 module.attend = None
-
-    def read(self, inputs: Inputs) -> None:
-        """Let the model read."""
-        self.outputs(inputs)
-
-    def read_in_full(self) -> None:
-        """Nothing to do: ``read`` takes no short cut."""
-
-    def outputs(self, inputs: Inputs) -> Tensor:
-        """Logits."""
-        self.new_pass()
-        logits: Tensor = self.model(inputs["input_ids"])
-        return logits
 
     @property
     def vocabulary(self) -> int | None:

@@ -17,6 +17,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from eddyscope.capture.hfinputs import arguments, completed, notes_on
+from eddyscope.capture.implementations import configs_of, implementations_of, put_back
 from eddyscope.capture.source import HookSource, Inputs, Receiver, Site, Wants
 from eddyscope.capture.state import evaluated
 from eddyscope.capture.values import Projections
@@ -186,24 +187,10 @@ def _shortest_reader(model: nn.Module, sites: tuple[Site, ...]) -> nn.Module:
     return base if whole and all(id(site.module) in inside for site in sites) else model
 
 
-def configs_of(model: nn.Module) -> list[Any]:
-    """Every config in the model, each once, sub-configs too."""
-    waiting: list[Any] = [
-        m.config for m in model.modules() if hasattr(getattr(m, "config", None), "_attn_implementation")
-    ]
-    found: dict[int, Any] = {}
-    while waiting:
-        config = waiting.pop()
-        if config is not None and id(config) not in found:
-            found[id(config)] = config
-            waiting.extend(getattr(config, key, None) for key in getattr(config, "sub_configs", ()))
-    return list(found.values())
-
-
 @contextmanager
 def _under(model: nn.Module, wanted: str) -> Iterator[None]:
     """Another attention implementation in the model and all its parts; those that they had are put back."""
-    before = [(config, config._attn_implementation_internal) for config in configs_of(model)]
+    before = implementations_of(model)
     try:
         if any(implementation != wanted for _, implementation in before):
             if not model._can_set_attn_implementation():  # type: ignore[operator]
@@ -211,9 +198,7 @@ def _under(model: nn.Module, wanted: str) -> Iterator[None]:
             model.set_attn_implementation(wanted)  # type: ignore[operator]
         yield
     finally:
-        # Straight to the attribute: what was there before needs no check again, and gives no warnings.
-        for config, implementation in before:
-            config._attn_implementation_internal = implementation
+        put_back(before)
 
 
 def _no_such_way(model: nn.Module) -> CaptureError:

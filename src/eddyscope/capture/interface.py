@@ -9,7 +9,6 @@ Each comes with its mask function. A function without one would be given no mask
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +20,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
 from eddyscope.capture.blockwise import attend
+from eddyscope.capture.implementations import eager_beside
 from eddyscope.capture.rowmask import mask_rows, row_mask
 from eddyscope.capture.source import Rows
 from eddyscope.errors import CaptureError
@@ -134,10 +134,9 @@ def own_eager(kind: type) -> Callable[..., tuple[Tensor, Tensor | None]]:
     CaptureError
         Where there is none.
     """
-    for each in kind.__mro__:
-        found = getattr(sys.modules.get(each.__module__), "eager_attention_forward", None)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
+    found = eager_beside(kind)
+    if found is not None:
+        return found
     raise CaptureError(
         f"{kind.__name__} has no eager attention function beside it, so its weights cannot be had by a function.",
         "Capture it with way='hooks' (--way hooks).",

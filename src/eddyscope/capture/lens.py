@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, cast
 
 from torch import Tensor, nn
 
-from eddyscope.capture.source import Inputs, Receiver, Rows, Site, Source, Wants, is_attention
-from eddyscope.capture.state import evaluated
+from eddyscope.capture.source import Inputs, Rows, Site, ToldSource, Wants, is_attention
 from eddyscope.errors import CaptureError
 
 _PATTERN = ".hook_pattern"
@@ -26,7 +23,7 @@ def is_lens(model: nn.Module) -> bool:
     return callable(getattr(model, "run_with_hooks", None)) and hasattr(model, "hook_dict") and hasattr(model, "cfg")
 
 
-class LensSource(Source):
+class LensSource(ToldSource):
     """A model of TransformerLens: ``TransformerBridge``, or ``HookedTransformer`` of older versions.
 
     Parameters
@@ -48,7 +45,6 @@ class LensSource(Source):
         self.model = model
         self.config: Any = model.cfg
         self._lens = cast(Any, model)
-        self._receive: Receiver | None = None
         self._hooks = _patterns(model)
         if not self._hooks:
             count = len(self._lens.hook_dict)
@@ -62,27 +58,9 @@ class LensSource(Source):
         self.sites = tuple(self._sites.values())
         self.unreadable = {}
 
-    @contextmanager
-    def ready(self) -> Iterator[None]:
-        """Eval mode and no gradients."""
-        with evaluated(self.model):
-            yield
-
-    @contextmanager
-    def listening(self, receive: Receiver) -> Iterator[None]:
-        """Hook every pattern while the model reads."""
-        try:
-            self._receive = receive
-            yield
-        finally:
-            self._receive = None
-
     def read(self, inputs: Inputs) -> None:
         """Let the model read, without its unembedding."""
         self._run(inputs, None)
-
-    def read_in_full(self) -> None:
-        """Nothing to do: the unembedding does not change attention."""
 
     def outputs(self, inputs: Inputs) -> Tensor:
         """Logits."""

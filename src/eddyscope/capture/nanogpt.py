@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from torch import Tensor
-
-from eddyscope.capture.source import HookSource, Inputs, Site, Wants
-from eddyscope.capture.state import evaluated, weights_sha256
+from eddyscope.capture.source import HookSource, Site, Wants
+from eddyscope.capture.state import weights_sha256
 from eddyscope.models.nanogpt import CausalSelfAttention, NanoGPT
 
 
@@ -37,25 +33,6 @@ class NanoGPTSource(HookSource):
             if isinstance(module, CausalSelfAttention)
         )
         self.unreadable = {}
-
-    @contextmanager
-    def ready(self) -> Iterator[None]:
-        """Eval mode and no gradients."""
-        with evaluated(self.model):
-            yield
-
-    def read(self, inputs: Inputs) -> None:
-        """Let the model read."""
-        self.outputs(inputs)
-
-    def read_in_full(self) -> None:
-        """Nothing to do: ``read`` takes no short cut."""
-
-    def outputs(self, inputs: Inputs) -> Tensor:
-        """Logits."""
-        self.new_pass()
-        logits: Tensor = self.model(inputs["input_ids"])
-        return logits
 
     @property
     def vocabulary(self) -> int | None:

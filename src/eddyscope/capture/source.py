@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from eddyscope.capture.state import evaluated
+
 
 @dataclass(frozen=True)
 class Site:
@@ -127,9 +129,11 @@ class Source(ABC):
         """Return the inputs with all that the model needs beside them; done twice, it changes nothing more."""
         return inputs
 
-    @abstractmethod
-    def ready(self) -> AbstractContextManager[None]:
-        """Make the model show its weights; on leaving, everything is as it was."""
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """Make the model show its weights; on leaving, everything is as it was. Here: eval mode and no gradients."""
+        with evaluated(self.model):
+            yield
 
     @abstractmethod
     def read(self, inputs: Inputs) -> None:
@@ -160,8 +164,7 @@ class Source(ABC):
     def context(self) -> int | None:
         """Largest number of tokens that the model was made for, where it says."""
 
-    @abstractmethod
-    def read_in_full(self) -> None:
+    def read_in_full(self) -> None:  # noqa: B027
         """Read through the whole model from now on, where ``read`` took a short cut; nothing where it did not."""
 
     @property
@@ -176,7 +179,7 @@ class Source(ABC):
 
 
 class HookSource(Source):
-    """A source whose weights are seen by forward hooks on modules.
+    """A source whose weights are seen by forward hooks on modules; the model takes token ids and gives logits.
 
     A module that is called more than once in a forward pass (weights shared between layers) gives one layer per call,
     named ``name``, ``name#2``, ``name#3`` and so on.
@@ -197,6 +200,16 @@ class HookSource(Source):
             for handle in handles:
                 handle.remove()
 
+    def read(self, inputs: Inputs) -> None:
+        """Let the model read."""
+        self.outputs(inputs)
+
+    def outputs(self, inputs: Inputs) -> Tensor:
+        """Logits."""
+        self.new_pass()
+        logits: Tensor = self.model(inputs["input_ids"])
+        return logits
+
     def new_pass(self) -> None:
         """Begin to count the calls of each module anew; to be called before each forward pass."""
         self._calls.clear()
@@ -211,6 +224,21 @@ class HookSource(Source):
             receive(name, site, Rows(shown) if isinstance(shown, Tensor) and is_attention(shown) else shown)
 
         return see
+
+
+class ToldSource(Source):
+    """A source that is given the weights while the model reads, and passes them on to whoever listens."""
+
+    _receive: Receiver | None = None
+
+    @contextmanager
+    def listening(self, receive: Receiver) -> Iterator[None]:
+        """Pass on what is given from now on."""
+        try:
+            self._receive = receive
+            yield
+        finally:
+            self._receive = None
 
 
 def is_attention(value: Any) -> bool:

@@ -8,7 +8,6 @@ notebook also from cell to cell, which a context variable would not); others get
 from __future__ import annotations
 
 import inspect
-import sys
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
+from eddyscope.capture.implementations import Implementations, eager_beside, implementations_of, put_back
 from eddyscope.errors import CaptureError
 from eddyscope.interventions.layers import AttentionLayer
 
@@ -55,7 +55,7 @@ _INERT = frozenset(
 class _Switched:
     """What a model had before it took the edited attention, and how many edits hold it there."""
 
-    before: list[tuple[Any, str | None]]
+    before: Implementations
     holders: int = 0
 
 
@@ -128,10 +128,9 @@ def eager_of(kind: type[nn.Module]) -> Callable[..., Any]:
     CaptureError
         Where there is none.
     """
-    for parent in kind.__mro__:
-        found = getattr(sys.modules.get(parent.__module__), "eager_attention_forward", None)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
+    found = eager_beside(kind)
+    if found is not None:
+        return found
     raise CaptureError(
         f"The attention of {kind.__name__} cannot be edited: it does not take part in the attention interface of "
         "transformers."
@@ -197,7 +196,7 @@ def _hold_switched(model: nn.Module, undo: ExitStack) -> None:
     """The edited attention in the model and all its parts, as long as any edit is on it."""
     state = _SWITCHED.get(model)
     if state is None:
-        state = _Switched([(config, config._attn_implementation_internal) for config in _configs(model)])
+        state = _Switched(implementations_of(model))
         _switch(model, state)
         _SWITCHED[model] = state
     state.holders += 1
@@ -207,7 +206,7 @@ def _hold_switched(model: nn.Module, undo: ExitStack) -> None:
 def _let_go(model: weakref.ref[nn.Module], state: _Switched) -> None:
     state.holders -= 1
     if state.holders == 0:
-        _put_back(state)
+        put_back(state.before)
         held = model()
         if held is not None:
             _SWITCHED.pop(held, None)
@@ -229,25 +228,5 @@ def _switch(model: nn.Module, state: _Switched) -> None:
     try:
         model.set_attn_implementation(KEY)  # type: ignore[operator]
     except BaseException:
-        _put_back(state)
+        put_back(state.before)
         raise
-
-
-def _put_back(state: _Switched) -> None:
-    # Straight to the attribute: what was there before needs no check again, and gives no warnings.
-    for config, implementation in state.before:
-        config._attn_implementation_internal = implementation
-
-
-def _configs(model: nn.Module) -> list[Any]:
-    """Every config in the model that names an attention implementation, each once, sub-configs too."""
-    waiting: list[Any] = [
-        m.config for m in model.modules() if hasattr(getattr(m, "config", None), "_attn_implementation")
-    ]
-    found: dict[int, Any] = {}
-    while waiting:
-        config = waiting.pop()
-        if config is not None and id(config) not in found:
-            found[id(config)] = config
-            waiting.extend(getattr(config, key, None) for key in getattr(config, "sub_configs", ()))
-    return list(found.values())
