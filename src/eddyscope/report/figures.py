@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,23 +78,42 @@ def write_figures(
         Where the folder cannot be written.
     """
     chosen = list(FIGURES) if names is None else list(names)
-    _known("figure", chosen, FIGURES)
-    _known("format", formats, _METADATA)
-    place = Path(folder)
+    known("figure", chosen, FIGURES)
+    known("format", formats, _METADATA)
+
+    def draw(name: str, place: Path) -> list[Path]:
+        figure = FIGURES[name](study, layers=layers, heads=heads)
+        return [save_figure(figure, place / f"{name}.{kind}") for kind in formats]
+
+    return write_each(folder, chosen, draw, progress)
+
+
+def write_each(
+    folder: str | Path,
+    names: Sequence[str],
+    draw: Callable[[str, Path], list[Path]],
+    progress: Callable[[str, int, int], None] | None,
+) -> list[Path]:
+    """Draw each of these into a folder, which is made where it is not there.
+
+    Raises
+    ------
+    StoreError
+        Where the folder cannot be written.
+    """
+    place, written = Path(folder), []
     try:
         place.mkdir(parents=True, exist_ok=True)
-        written: list[Path] = []
-        for done, name in enumerate(chosen):
+        for done, name in enumerate(names):
             if progress is not None:
-                progress(name, done, len(chosen))
-            figure = FIGURES[name](study, layers=layers, heads=heads)
-            written += [save_figure(figure, place / f"{name}.{kind}") for kind in formats]
+                progress(name, done, len(names))
+            written += draw(name, place)
     except OSError as error:
         raise StoreError(
             f"Figures cannot be written to '{place}': {error.strerror or error}.", "Choose another folder (--out)."
         ) from error
     if progress is not None:
-        progress("", len(chosen), len(chosen))
+        progress("", len(names), len(names))
     return written
 
 
@@ -126,14 +145,15 @@ def _umask() -> int:
     return mask
 
 
-def _known(what: str, given: Sequence[str], known: dict[str, Any]) -> None:
+def known(what: str, given: Sequence[str], those: Mapping[str, Any]) -> None:
+    """UsageError for a name that is not one of those, or for none at all."""
     if isinstance(given, str):
         raise UsageError(f"{what}s must be a list of names, got the string {given!r}.", f"Pass [{given!r}].")
-    unknown = [name for name in given if name not in known]
+    unknown = [name for name in given if name not in those]
     if unknown or not given:
         raise UsageError(
             f"There is no {what} {unknown[0]!r}." if unknown else f"No {what} was asked for.",
-            f"Choose from: {', '.join(known)}.",
+            f"Choose from: {', '.join(those)}.",
         )
 
 

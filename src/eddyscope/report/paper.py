@@ -10,9 +10,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from eddyscope.errors import StoreError, UsageError
 from eddyscope.report.complexity import draw_measure, layer_axis
-from eddyscope.report.figures import save_as_it_is
+from eddyscope.report.figures import known, save_as_it_is, write_each
 from eddyscope.report.lag_energy import octave_table, plot_octave_density
 from eddyscope.report.maps import first_mode, plot_coherence, plot_mode, root_norm
 from eddyscope.report.nulls import null_kinds
@@ -68,31 +67,19 @@ def write_paper_figures(
     list of Path
     """
     chosen = list(PAPER_FIGURES) if names is None else list(names)
-    for what, given, known in (
-        ("figure", chosen, PAPER_FIGURES),
-        ("format", formats, ("pdf", "png", "svg")),
-        ("width", widths, WIDTHS),
-    ):
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            raise UsageError(f"There is no {what} {unknown[0]!r}.", f"Choose from: {', '.join(known)}.")
-    place, written = Path(folder), []
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        for done, name in enumerate(chosen):
-            if progress is not None:
-                progress(name, done, len(chosen))
-            for width in widths:
-                with paper_style():
-                    figure = PAPER_FIGURES[name](study, width, layers, heads)
-                    written += [save_as_it_is(figure, place / f"{name}-{width}.{kind}", _DPI) for kind in formats]
-    except OSError as error:
-        raise StoreError(
-            f"Figures cannot be written to '{place}': {error.strerror or error}.", "Choose another folder (--out)."
-        ) from error
-    if progress is not None:
-        progress("", len(chosen), len(chosen))
-    return written
+    known("figure", chosen, PAPER_FIGURES)
+    known("format", formats, dict.fromkeys(("pdf", "png", "svg")))
+    known("width", widths, WIDTHS)
+
+    def draw(name: str, place: Path) -> list[Path]:
+        files = []
+        for width in widths:
+            with paper_style():
+                figure = PAPER_FIGURES[name](study, width, layers, heads)
+                files += [save_as_it_is(figure, place / f"{name}-{width}.{kind}", _DPI) for kind in formats]
+        return files
+
+    return write_each(folder, chosen, draw, progress)
 
 
 Chosen = Sequence[str | int] | None
