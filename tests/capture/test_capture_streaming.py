@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import Any
 
@@ -18,6 +17,7 @@ from eddyscope.documents import Documents
 from eddyscope.errors import InputError, UsageError
 from eddyscope.statistics import AttentionStatistics
 from eddyscope.study.analyze import analyze
+from peaks import run_alone
 
 COUNT, TOKENS = 23, 24
 
@@ -146,22 +146,20 @@ def test_what_cannot_be_kept_is_named(options: dict[str, Any], message: str, doc
 
 
 _PEAK = """
-import resource, sys
+import sys
 import numpy as np, torch
 import eddyscope as es
+from peaks import peak_bytes
 torch.set_num_threads(1)
 ids = np.random.default_rng(0).integers(0, 65, size=(int(sys.argv[1]), 256))
 statistics = es.capture(es.models.load("base"), es.Documents.from_ids(ids), keep="statistics")
 assert statistics.count == len(ids)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(peak_bytes())
 """
 
 
 @pytest.mark.slow
 def test_two_thousand_documents_take_the_memory_of_two_hundred() -> None:
     """The bundled model `base`, documents of 256 tokens; peaks of fresh processes."""
-    peaks = []
-    for count in (200, 2000):
-        done = subprocess.run([sys.executable, "-c", _PEAK, str(count)], capture_output=True, text=True, check=True)
-        peaks.append(int(done.stdout))
+    peaks = [int(run_alone(_PEAK, count).stdout) for count in (200, 2000)]
     assert peaks[1] <= 1.05 * peaks[0], peaks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import xarray as xr
 
 import eddyscope as es
 from eddyscope.study.nulls import run_nulls
+from peaks import run_alone
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -84,12 +84,12 @@ def test_what_statistics_cannot_answer_is_refused_before_the_work(
 
 
 _MEASURED = """
-import resource, sys
+from peaks import peak_bytes
 from eddyscope.cli import main
 try:
     main()
 finally:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    print(peak_bytes())
 """
 
 
@@ -104,8 +104,7 @@ def test_2000_documents_through_30_layers_stay_within_the_stated_budget(tmp_path
     line = f"--token-ids {tmp_path}/ids.npy --memory-budget 850MB --no-intervals --no-figures --no-report"
 
     def alone(*more: str) -> subprocess.CompletedProcess[str]:  # a plan counts what its process holds already
-        arguments = [sys.executable, "-c", _MEASURED, "run", str(tmp_path / "deep"), *line.split(), *more]
-        return subprocess.run(arguments, capture_output=True, text=True, check=False)
+        return run_alone(_MEASURED, "run", tmp_path / "deep", *line.split(), *more, check=False)
 
     refused = alone("--out", str(tmp_path / "fields"))
     assert refused.returncode == 2, refused.stderr
