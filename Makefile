@@ -38,7 +38,7 @@ lint: $(VENV)/.installed-dev ## Check style, format and types
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed-dev ## Time the analysis against its peer (BENCH=capture: capture against reading)
+bench: $(VENV)/.installed-dev ## Run all benchmarks (about half an hour; one of them: BENCH=analysis)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 docs: $(VENV)/.installed-docs ## Build the documentation into docs/_build/html

