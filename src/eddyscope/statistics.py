@@ -264,7 +264,9 @@ def checked_sinks(sinks: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given))
 
 
-def collect(shards: Shards, kinds: Mapping[str, str], sinks: Sequence[str]) -> dict[str, Mapping[str, HeadStatistics]]:
+def collect(
+    shards: Shards, kinds: Mapping[str, str], sinks: Sequence[str], max_lag: int | None = None
+) -> dict[str, Mapping[str, HeadStatistics]]:
     """Statistics of fields that come shard by shard.
 
     Parameters
@@ -275,20 +277,24 @@ def collect(shards: Shards, kinds: Mapping[str, str], sinks: Sequence[str]) -> d
     kinds : mapping of str to str
         ``self`` or ``cross``, by layer.
     sinks : sequence of str
+    max_lag : int, optional
+        Of the lag statistics.
     """
     total: dict[str, dict[str, HeadStatistics]] = {name: {} for name in kinds}
     for fields, groups in shards():
         for name, own in fields.items():
             for label in own.heads:
                 before = total[name].get(label)
-                found = head_statistics(own.select_head(label), groups, sinks, kinds[name], before)
+                found = head_statistics(own.select_head(label), groups, sinks, kinds[name], before, max_lag)
                 total[name][label] = found if before is None else before.merged(found)
     if any(head.incomplete for heads in total.values() for head in heads.values()):
-        _take_again(total, shards, kinds)
+        _take_again(total, shards, kinds, max_lag)
     return dict(total)
 
 
-def _take_again(total: dict[str, dict[str, HeadStatistics]], shards: Shards, kinds: Mapping[str, str]) -> None:
+def _take_again(
+    total: dict[str, dict[str, HeadStatistics]], shards: Shards, kinds: Mapping[str, str], max_lag: int | None
+) -> None:
     """Take the lag statistics that lost queries on the way again, without these queries."""
     begun = set()
     missing = {(name, label): head.incomplete for name, heads in total.items() for label, head in heads.items()}
@@ -299,7 +305,7 @@ def _take_again(total: dict[str, dict[str, HeadStatistics]], shards: Shards, kin
             own, head = fields[name].select_head(label), total[name][label]
             parts = dict(head.parts)
             for sink in sinks:
-                part = lag_part(own, groups, sink, kinds[name], parts[sink].axis.queries)
+                part = lag_part(own, groups, sink, kinds[name], parts[sink].axis.queries, max_lag=max_lag)
                 parts[sink] = (
                     parts[sink].merged(part)
                     if (name, label, sink) in begun

@@ -82,14 +82,27 @@ def participation_ratio(gram: FloatArray) -> float:
     ----------
     Himeno and Yamada (2014), J. Multivariate Anal. 130, for the unbiased traces.
     """
-    count = gram.shape[0]
+    inner = np.asarray(gram, dtype=np.float64) * gram.shape[0]
+    return participation_from_sums(
+        gram.shape[0], float(np.trace(inner)), float((inner * inner).sum()), float((np.diag(inner) ** 2).sum())
+    )
+
+
+def participation_from_sums(count: int, trace: float, squares: float, fourth: float) -> float:
+    """The same from sums over G, the double-centred Gram without the factor 1/N.
+
+    Parameters
+    ----------
+    count : int
+        N.
+    trace, squares, fourth : float
+        ``sum_s G_ss``, ``sum_ss' G_ss'^2`` and ``sum_s G_ss^2``.
+    """
     if count < MIN_DOCUMENTS:
         return float("nan")
-    inner = np.asarray(gram, dtype=np.float64) * count
-    scatter = inner / (count - 1)
-    trace_squared = float(np.trace(scatter)) ** 2
-    square_trace = float((scatter * scatter).sum())
-    fourth = float((np.diag(inner) ** 2).sum()) / (count - 1)
+    trace_squared = (trace / (count - 1)) ** 2
+    square_trace = squares / (count - 1) ** 2
+    fourth = fourth / (count - 1)
     factor = (count - 1) / (count * (count - 2) * (count - 3))
     numerator = factor * (2 * square_trace + (count**2 - 3 * count + 1) * trace_squared - count * fourth)
     denominator = factor * ((count - 1) * (count - 2) * square_trace + trace_squared - count * fourth)

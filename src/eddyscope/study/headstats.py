@@ -16,6 +16,7 @@ from eddyscope.kernels.merging import GroupMeans, group_means
 from eddyscope.lagfield import FloatArray, IntArray, LagField, LagGeometry
 from eddyscope.study.options import masked_keys
 from eddyscope.study.rows import LagAxis, LagRows, lag_rows, no_rows
+from eddyscope.trust.modes import row_correlation
 from eddyscope.trust.sinks import Sinks, SinkSums, sink_sums
 
 #: What is averaged over documents for each query, in the order of the second axis of ``masses``.
@@ -74,8 +75,11 @@ class LagSource(Protocol):
     def lags(self, sink: str) -> LagPart | None:
         """Lag statistics under a treatment of sinks; None where they were not kept."""
 
-    def scores(self, sink: str, modes: FloatArray) -> FloatArray | None:
-        """Coefficient of each row along lag modes, shape (mode, document, row); None where rows were not kept."""
+    def correlation(self, sink: str, modes: FloatArray, documents: IntArray) -> FloatArray | None:
+        """How far the rows of a document say the same along lag modes, shape (mode,); None where rows were not kept.
+
+        Of some documents, see :func:`eddyscope.trust.modes.row_correlation`.
+        """
 
     def sinks(self) -> Sinks | None:
         """Sinks of attention; scores, which are no shares of anything, have none."""
@@ -135,7 +139,7 @@ class HeadStatistics:
         masked = masked_keys(sink)
         return next((part for own, part in self.parts.items() if masked_keys(own) == masked), None)
 
-    def scores(self, sink: str, modes: FloatArray) -> FloatArray | None:
+    def correlation(self, sink: str, modes: FloatArray, documents: IntArray) -> None:
         """None: the rows were not kept."""
         return None
 
@@ -175,7 +179,12 @@ def _described(head: HeadStatistics) -> str:
 
 
 def head_statistics(
-    field: LagField, groups: IntArray, sinks: Sequence[str], kind: str = "self", so_far: HeadStatistics | None = None
+    field: LagField,
+    groups: IntArray,
+    sinks: Sequence[str],
+    kind: str = "self",
+    so_far: HeadStatistics | None = None,
+    max_lag: int | None = None,
 ) -> HeadStatistics:
     """Statistics of the field of one head.
 
@@ -192,12 +201,15 @@ def head_statistics(
     so_far : HeadStatistics, optional
         What these are to be merged with: only the queries that it has count, and what has to be taken again anyway is
         not taken.
+    max_lag : int, optional
+        Of the lag statistics.
     """
     parts = {}
     for sink in sinks:
         before = None if so_far is None else so_far.parts[sink]
         lost = before is not None and before.moments is None
-        parts[sink] = lag_part(field, groups, sink, kind, None if before is None else before.axis.queries, lost)
+        among = None if before is None else before.axis.queries
+        parts[sink] = lag_part(field, groups, sink, kind, among, lost, max_lag)
     assert field.first_key is not None and field.row_sum is not None
     entropy = entropy_by_query(field.values[:, 0], field.geometry)
     masses = np.stack([field.first_key[:, 0], field.row_sum[:, 0], entropy], axis=1)
@@ -213,14 +225,20 @@ def head_statistics(
 
 
 def lag_part(
-    field: LagField, groups: IntArray, sink: str, kind: str, among: IntArray | None, lost: bool = False
+    field: LagField,
+    groups: IntArray,
+    sink: str,
+    kind: str,
+    among: IntArray | None,
+    lost: bool = False,
+    max_lag: int | None = None,
 ) -> LagPart:
     """Lag statistics of the field of one head under one treatment of sinks.
 
     ``among``: the only queries that count, where documents that are not here leave out others. ``lost``: without the
     moments.
     """
-    rows = no_rows(field) if kind == "cross" else lag_rows(field, sink, among=among)
+    rows = no_rows(field, max_lag) if kind == "cross" else lag_rows(field, sink, max_lag, among=among)
     return LagPart(rows.axis, None if lost else lag_moments(rows.values, groups))
 
 
@@ -280,9 +298,9 @@ class FieldSource:
         )
         return LagPart(rows.axis, lag_moments(rows.values, self._groups))
 
-    def scores(self, sink: str, modes: FloatArray) -> FloatArray:
-        """Coefficient of each row along lag modes, shape (mode, document, row)."""
-        return np.asarray(np.tensordot(modes, self._rows[sink].values, axes=1))
+    def correlation(self, sink: str, modes: FloatArray, documents: IntArray) -> FloatArray:
+        """How far the rows of a document say the same along lag modes, shape (mode,)."""
+        return row_correlation(np.tensordot(modes, self._rows[sink].values, axes=1)[:, documents])
 
     def sinks(self) -> Sinks | None:
         """Sinks of attention; scores, which are no shares of anything, have none."""

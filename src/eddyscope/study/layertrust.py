@@ -21,7 +21,7 @@ from eddyscope.study.sample import Sample
 from eddyscope.study.sinks import sink_variables
 from eddyscope.study.trusted import Trusted, no_trust, trust_gram, trust_lag
 from eddyscope.study.trustvars import trust_coordinates, trust_variables
-from eddyscope.trust.modes import effective_samples, excess_kurtosis, row_correlation
+from eddyscope.trust.modes import effective_samples, excess_kurtosis
 
 
 @dataclass(frozen=True)
@@ -104,23 +104,26 @@ def pod_trust(options: Options, sample: Sample, computed: Decomposed, variables:
     variables : Variables
         All results so far.
     """
-    used = computed.geometry.query_mask(computed.min_query) & (computed.passed.energy > 0)
-    per_lag = np.add.reduceat(used.astype(np.int64), computed.geometry.offsets[:-1])
-    statuses = _statuses(variables)
+    entries = varying_entries(computed.geometry, computed.passed.energy, computed.windows, computed.min_query)
     floor = EIGENVALUE_FLOOR if options.preset == "published" else None
-    ranks = variables["field_eigenvalues"][1].size
     trusted: list[Trusted] = [
         trust_gram(
             pod.gram,
             sample,
-            entries=max(1, int(per_lag[window > 0].sum())),
+            entries=entries[index],
             tolerances=options.tolerances,
             seed=options.seed,
             floor=floor,
             follow_resolved=index == 0,
         )
-        for index, (pod, window) in enumerate(zip(computed.pods, computed.windows, strict=True))
+        for index, pod in enumerate(computed.pods)
     ]
+    return trusted_variables(trusted, options, sample, variables)
+
+
+def trusted_variables(trusted: list[Trusted], options: Options, sample: Sample, variables: Variables) -> Variables:
+    """What was found of the field POD, which is first, and of every band."""
+    statuses, ranks = _statuses(variables), variables["field_eigenvalues"][1].size
     made = trust_variables("field_", trusted[:1], (), statuses, options.modes, ranks)
     made |= trust_variables("", trusted[1:], ("band",), statuses, options.modes, ranks)
     kept = sample.distinct
@@ -129,6 +132,22 @@ def pod_trust(options: Options, sample: Sample, computed: Decomposed, variables:
         kurtosis = excess_kurtosis(np.moveaxis(coefficients, -2, 0)[kept])
         made[f"{prefix}coefficient_kurtosis"] = ((*dims, "mode"), kurtosis)
     return made
+
+
+def varying_entries(geometry: LagGeometry, energy: FloatArray, windows: FloatArray, min_query: int) -> list[int]:
+    """Entries of the queries used that vary, inside each window.
+
+    Parameters
+    ----------
+    geometry : LagGeometry
+    energy : array, shape (entry,)
+        ``<u^2>`` over documents.
+    windows : array, shape (window, lag)
+    min_query : int
+    """
+    used = geometry.query_mask(min_query) & (energy > 0)
+    per_lag = np.add.reduceat(used.astype(np.int64), geometry.offsets[:-1])
+    return [max(1, int(per_lag[window > 0].sum())) for window in windows]
 
 
 def no_pod_trust(options: Options, groups: int, bands: int, status: str, variables: Variables) -> Variables:
@@ -159,13 +178,12 @@ def _lag(source: LagSource, options: Options, sample: Sample, lags: LagAnalysis,
             "lag_effective_samples": (("mode",), effective)
         }
     modes = np.nan_to_num(np.asarray(variables["lag_modes"][1])[:, np.isin(source.geometry.lags, axis.lags)])
-    scores = source.scores(options.sink, modes)
-    if scores is not None:
-        correlation = row_correlation(scores[:, sample.distinct])
+    correlation = source.correlation(options.sink, modes, sample.distinct)
+    if correlation is not None:
         effective = effective_samples(sample.distinct.size, axis.queries.size, correlation)
     samples = float(np.nanmin(effective)) if np.isfinite(effective).any() else float(sample.distinct.size)
     found = trust_lag(sums, samples=samples, tolerances=options.tolerances, seed=options.seed)
     made = trust_variables("lag_", [found], (), statuses, options.modes, count)
-    if scores is None:  # which modes are apart depends on how far the rows of a document say the same
+    if correlation is None:  # which modes are apart depends on how far the rows of a document say the same
         made["lag_mode_separated"] = (("mode",), np.full(options.modes, np.nan))
     return made | {"lag_effective_samples": (("mode",), effective)}

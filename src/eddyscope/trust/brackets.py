@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,12 +72,26 @@ def held_out_capture(
     stays exact.
     """
     fold = folds(blocks, number, seed)
-    labels = np.unique(fold)
-    if labels.size < 2:
+    if np.unique(fold).size < 2:
         return np.zeros(0)
-    points = coordinates(gram)
-    documents = gram.shape[0]
-    inner = gram * documents
+    inner = gram * gram.shape[0]
+    return capture_of_points(coordinates(gram), fold, lambda test, train: _energy_about(inner, test, train), limit)
+
+
+def capture_of_points(
+    points: FloatArray, fold: IntArray, energy_about: Callable[[IntArray, IntArray], float], limit: int | None = None
+) -> FloatArray:
+    """The same from the scores of the documents.
+
+    Parameters
+    ----------
+    points : array, shape (document, score)
+    fold : int array, shape (document,)
+    energy_about : callable
+        Energy of some documents about the mean of others, from the indices of both.
+    limit : int, optional
+    """
+    documents, labels = points.shape[0], np.unique(fold)
     count = min(limit or documents, points.shape[1], documents - int(np.bincount(fold).min()) - 1)
     along, total = np.zeros(max(count, 0)), 0.0
     for label in labels:
@@ -84,7 +99,7 @@ def held_out_capture(
         mean = points[train].mean(axis=0)
         _, modes = leading_modes(points[train] - mean, along.size)
         along += (((points[test] - mean) @ modes) ** 2).sum(axis=0)
-        total += _energy_about(inner, test, train)
+        total += energy_about(test, train)
     return np.asarray(np.cumsum(along) / total) if total > 0 else np.zeros(0)
 
 

@@ -83,10 +83,36 @@ def row_correlation(scores: FloatArray) -> FloatArray:
         if rows < 2:
             continue
         inner = unit @ unit.T if documents <= rows else unit.T @ unit  # the same sum of squares
-        mean = (float((inner**2).sum()) - rows) / (rows * (rows - 1))
-        chance = 1.0 / (documents - 1)
-        found[mode] = min(max((mean - chance) / (1 - chance), 0.0), 1.0)
+        found[mode] = _beyond_chance(float((inner**2).sum()), rows, documents)
     return found
+
+
+def row_correlation_of(products: FloatArray, documents: int) -> FloatArray:
+    """The same from sums over documents.
+
+    Parameters
+    ----------
+    products : array, shape (mode, row, row)
+        ``sum_s a_s a_s'`` of the coefficients of the rows, centred over documents.
+    documents : int
+    """
+    found = np.full(products.shape[0], np.nan)
+    if documents < 3:
+        return found
+    for mode, product in enumerate(products):
+        square = np.diag(product)
+        size = np.sqrt(square[square > 0])
+        if size.size >= 2:
+            unit = product[np.ix_(square > 0, square > 0)] / size[:, None] / size
+            found[mode] = _beyond_chance(float((unit**2).sum()), size.size, documents)
+    return found
+
+
+def _beyond_chance(squares: float, rows: int, documents: int) -> float:
+    """Mean squared correlation of different rows, from the sum over all pairs, without what chance gives."""
+    mean = (squares - rows) / (rows * (rows - 1))
+    chance = 1.0 / (documents - 1)
+    return min(max((mean - chance) / (1 - chance), 0.0), 1.0)
 
 
 def effective_samples(documents: int, rows: int, correlation: float | FloatArray) -> FloatArray:

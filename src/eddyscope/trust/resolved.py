@@ -158,12 +158,29 @@ def resolved_decay(
     Held-out documents are centred by the training mean. K is taken from the full sample and kept in the replicates,
     which use the same halves without the group, so that the randomness of the splits does not enter the error.
     """
-    points = coordinates(gram)
+    return resolved_decay_of(coordinates(gram), blocks, entries, groups=groups, splits=splits, seed=seed)
+
+
+def resolved_decay_of(
+    points: FloatArray,
+    blocks: IntArray,
+    entries: int,
+    *,
+    groups: IntArray | None = None,
+    splits: int = SPLITS,
+    seed: int = 0,
+) -> Resolved:
+    """The same from the scores of the documents, shape (document, score); see :func:`resolved_decay`.
+
+    Above 1,000 documents the leading scores are what there is to agree on, so no more entries vary than there are
+    scores.
+    """
+    documents = points.shape[0]
     halves_of = half_splits(blocks, splits, seed)
-    everyone = np.ones(gram.shape[0], dtype=bool)
-    limit = _limit(gram.shape[0])
+    everyone = np.ones(documents, dtype=bool)
+    limit = _limit(documents)
     halves = _halves_of_points(points, halves_of, everyone, max(limit, 1))
-    seen = min(entries, points.shape[1]) if gram.shape[0] > FULL_SCORES else entries
+    seen = min(entries, points.shape[1]) if documents > FULL_SCORES else entries
     found = _judge(halves, halves.overlap(max(seen, 1)), limit)
     if groups is None or found.status != "ok":
         return found
