@@ -9,6 +9,7 @@ the packing; everything else asks it for runs, rows and matrices.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -201,6 +202,53 @@ class LagGeometry:
         for documents, diagonal, run in self._diagonals(dense):
             dense[documents, diagonal] = flat[documents, run]
         return dense.reshape(*packed.shape[:-1], self.queries, self.keys)
+
+    def row_entries(self, first: int, stop: int) -> tuple[IntArray, BoolArray]:
+        """Where the entries of whole rows lie in the packed form.
+
+        Parameters
+        ----------
+        first, stop : int
+            Range of queries, ``first <= i < stop``.
+
+        Returns
+        -------
+        index : int array, shape (query, key)
+            Keys ``0..stop - 1`` of a causal field, whose rows end there, else all; 0 where there is no entry.
+        exists : bool array, shape (query, key)
+        """
+        query = np.arange(first, stop)[:, None]
+        place = query - np.arange(stop if self.causal else self.keys) - int(self.lags[0])
+        exists = (place >= 0) & (place < self.lags.size)
+        place = np.where(exists, place, 0)
+        return np.where(exists, (self.offsets[:-1] - self.first_query)[place] + query, 0), exists
+
+    def dense_rows(
+        self, packed: FloatArray, first: int = 0, stop: int | None = None, out: FloatArray | None = None
+    ) -> FloatArray:
+        """Expand some rows, zero where the field has no entry.
+
+        Parameters
+        ----------
+        packed : array, shape (..., entry)
+        first, stop : int
+            Range of queries; all by default.
+        out : array, shape (at least as many numbers,), optional
+            Memory for the result, of the same dtype.
+
+        Returns
+        -------
+        array, shape (..., query, key), of the same dtype
+            Keys as in :meth:`row_entries`.
+        """
+        index, exists = self.row_entries(first, self.queries if stop is None else stop)
+        shape = (*packed.shape[:-1], *index.shape)
+        place = None if out is None else out[: math.prod(shape)].reshape(*packed.shape[:-1], index.size)
+        # clip: without a mode NumPy would make a copy, in case an index were out of range
+        rows: FloatArray = np.take(packed, index.reshape(-1), axis=-1, mode="clip", out=place).reshape(shape)
+        if not exists.all():
+            rows *= exists.astype(rows.dtype)
+        return rows
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eddyscope.kernels.morlet import transform_matrix
+from eddyscope.lagfield import LagGeometry
 
 FloatArray = NDArray[np.floating[Any]]
 ComplexArray = NDArray[np.complexfloating[Any, Any]]
@@ -75,31 +77,82 @@ def cross_coherence(dense: FloatArray, transform: ComplexArray, causal: bool) ->
     -----
     The numerator is the transform of ``<W_i(i) A_i>``, so only the power needs every row of every document.
     """
-    documents, queries, keys = dense.shape
-    working = np.dtype(np.float64 if dense.dtype == np.float64 else np.float32)
-    parts: FloatArray = np.concatenate([transform.real, transform.imag]).astype(working)  # (2 position, key)
-    gamma = np.full((queries, keys), np.nan, dtype=np.complex128)
+    queries = dense.shape[1]
+
+    def rows(first: int, stop: int) -> FloatArray:
+        working = np.float64 if dense.dtype == np.float64 else np.float32
+        return np.ascontiguousarray(dense[:, first:stop, : stop if causal else None], dtype=working)
+
+    return _by_blocks(rows, queries, transform, causal)
+
+
+def packed_coherence(
+    values: FloatArray, geometry: LagGeometry, transform: ComplexArray, mean: FloatArray | None = None
+) -> ComplexArray:
+    """The same from packed snapshots, of which a few rows at a time are laid out.
+
+    Parameters
+    ----------
+    values : array, shape (document, entry)
+    geometry : LagGeometry
+        Whole: as many keys as queries, and all lags.
+    transform : complex array, shape (key, key)
+        From :func:`key_transform`.
+    mean : array, shape (entry,), float64, optional
+        Mean field, for the coherence of the fluctuation; that of the raw field without it.
+
+    Returns
+    -------
+    complex array, shape (query, key)
+    """
+    working = np.dtype(np.float64 if values.dtype == np.float64 else np.float32)
+    # The mean in two parts, so that in single precision documents that are all but equal keep their differences.
+    near = None if mean is None else mean.astype(working)
+    rest = None if mean is None or near is None else (mean - near).astype(working)
+    memory = np.empty(values.shape[0] * min(_ROWS_TOGETHER, geometry.queries) * geometry.keys, dtype=values.dtype)
+
+    def rows(first: int, stop: int) -> FloatArray:
+        block = geometry.dense_rows(values, first, stop, memory).astype(working, copy=False)
+        for part in (near, rest):
+            if part is not None and part.any():
+                block -= geometry.dense_rows(part, first, stop)
+        return block
+
+    return _by_blocks(rows, geometry.queries, transform, geometry.causal)
+
+
+def _by_blocks(
+    rows_of: Callable[[int, int], FloatArray], queries: int, transform: ComplexArray, causal: bool
+) -> ComplexArray:
+    """Coherence from a few queries' rows at a time, shape (document, query, key up to the last query if causal)."""
+    gamma = np.full((queries, queries), np.nan, dtype=np.complex128)
+    memory: FloatArray | None = None  # blocks would cost more to have than to fill
     for first in range(0, queries, _ROWS_TOGETHER):
         stop = min(first + _ROWS_TOGETHER, queries)
-        reach = stop if causal else keys
-        rows: FloatArray = np.ascontiguousarray(dense[:, first:stop, :reach])  # (document, row, key)
-        here = np.arange(first, stop)
-        own = np.einsum("sik,ik->si", rows, parts[here, :reach]) + 1j * np.einsum(
-            "sik,ik->si", rows, parts[keys + here, :reach]
-        )
-        crossed = np.einsum("si,sik->ik", own.real, rows) + 1j * np.einsum("si,sik->ik", own.imag, rows)
-        numerator = crossed @ transform[:reach, :reach].conj().T / documents
-        power = np.zeros((stop - first, reach))
-        for half in (parts[:reach, :reach], parts[keys : keys + reach, :reach]):
-            # one product of all documents' rows, not one a document
-            coefficient = (rows.reshape(-1, reach) @ half.T).reshape(rows.shape)
-            power += np.einsum("sij,sij->ij", coefficient, coefficient)
-        power /= documents
-        own_power = (np.abs(own) ** 2).mean(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gamma[first:stop, :reach] = numerator / np.sqrt(own_power[:, None] * power)
+        rows = rows_of(first, stop)
+        if memory is None:
+            memory = np.empty(2 * rows.shape[0] * rows.shape[1] * queries, dtype=rows.dtype)
+        gamma[first:stop, : rows.shape[2]] = _coherence_of_rows(rows, first, transform, memory)
     beyond = np.abs(gamma) > 1  # by rounding
     gamma[beyond] /= np.abs(gamma[beyond])
     if causal:
         gamma[np.triu_indices(queries, 1)] = np.nan
     return gamma
+
+
+def _coherence_of_rows(rows: FloatArray, first: int, transform: ComplexArray, memory: FloatArray) -> ComplexArray:
+    """Coherence of the rows of queries from ``first`` on, of shape (document, query, key); shape (query, key)."""
+    documents, count, reach = rows.shape
+    here = np.arange(count)
+    # (key, real then imaginary part at each position): one product for all rows of all documents
+    parts = np.concatenate([transform.real[:reach, :reach], transform.imag[:reach, :reach]]).T.astype(rows.dtype)
+    coefficient = memory[: 2 * rows.size].reshape(documents, count, 2 * reach)
+    np.matmul(rows.reshape(-1, reach), parts, out=coefficient.reshape(-1, 2 * reach))
+    real, imaginary = coefficient[:, here, first + here], coefficient[:, here, reach + first + here]
+    crossed = np.einsum("si,sik->ik", real, rows) + 1j * np.einsum("si,sik->ik", imaginary, rows)
+    numerator = crossed @ transform[:reach, :reach].conj().T / documents
+    squares = np.einsum("sij,sij->ij", coefficient, coefficient) / documents
+    power = squares[:, :reach] + squares[:, reach:]
+    own_power = power[here, first + here]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(numerator / np.sqrt(own_power[:, None] * power))

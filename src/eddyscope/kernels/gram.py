@@ -2,24 +2,32 @@
 
 A window weighs whole lags, so ``K_m = sum_tau w_m(tau)^2 G_tau`` with the Gram of each lag
 ``G_tau[s, s'] = sum_i u_s(i, tau) u_s'(i, tau) / N``. Each G_tau is formed once, from a view of the packed field,
-and added to the Gram of every window.
+and added to the Gram of every window. Where that would cost more (a single window, very many documents), the windowed
+snapshots of some lags are formed instead and their Gram added; see :func:`eddyscope.kernels.costs.lag_grams_pay`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eddyscope.kernels.costs import lag_grams_pay
 from eddyscope.kernels.lagstats import take_out_mean
+from eddyscope.kernels.products import add_product, fill_up
 from eddyscope.lagfield import LagGeometry
 
 FloatArray = NDArray[np.floating[Any]]
 
-#: Lag Grams held at a time, in bytes; each block is folded into the windows' Grams by one matrix product.
-_BLOCK_BYTES = 64 << 20
+#: Most that the lag Grams held at a time may take, in bytes; each block of lags is folded by one matrix product.
+_BLOCK_BYTES = 512 << 20
+#: Lags folded together: enough that the windows' Grams are not moved too often, few enough for the cache.
+_LAGS_TOGETHER = 16
+#: Entries whose windowed snapshots are multiplied together, so that a Gram is not moved for every lag.
+_ENTRIES_TOGETHER = 1024
 
 
 @dataclass(frozen=True)
@@ -60,20 +68,92 @@ def field_pass(values: FloatArray, geometry: LagGeometry, weights: FloatArray, m
     centring a Gram of raw snapshots would lose to cancellation.
     """
     documents = values.shape[0]
-    squared = np.asarray(weights, dtype=np.float64) ** 2
-    grams = np.zeros((squared.shape[0], documents * documents))
+    weights = np.asarray(weights, dtype=np.float64)
+    together = max(1, min(_LAGS_TOGETHER, geometry.lags.size, _BLOCK_BYTES // (8 * documents**2)))
+    by_lag = lag_grams_pay(documents, geometry.size, geometry.lags.size, weights.shape[0], together)
+    gathered: _LagGrams | _Windowed = (
+        _LagGrams(documents, weights**2, together) if by_lag else _Windowed(documents, weights)
+    )
     mean, energy = np.empty(geometry.size), np.empty(geometry.size)
-    block = max(1, min(geometry.lags.size, _BLOCK_BYTES // (8 * documents * documents)))
-    lag_grams = np.empty((block, documents, documents))
-    for start in range(0, geometry.lags.size, block):
-        lags = geometry.lags[start : start + block]
-        for index, lag in enumerate(lags):
-            run = geometry.run(int(lag))
-            fluctuation = values[:, run].astype(np.float64)
-            mean[run] = take_out_mean(fluctuation)
-            energy[run] = np.einsum("se,se->e", fluctuation, fluctuation) / documents
-            kept = geometry.run(int(lag), min_query)
-            used = fluctuation[:, kept.start - run.start :]
-            np.matmul(used, used.T, out=lag_grams[index])
-        grams += squared[:, start : start + block] @ lag_grams[: lags.size].reshape(lags.size, -1)
-    return FieldPass(grams.reshape(-1, documents, documents) / documents, mean, energy)
+    for index, (run, fluctuation) in enumerate(_by_lag(values, geometry, mean, energy)):
+        kept = geometry.run(int(geometry.lags[index]), min_query)
+        gathered.add(index, fluctuation[:, kept.start - run.start :])
+    return FieldPass(fill_up(gathered.total()) / documents, mean, energy)
+
+
+def mean_and_energy(values: FloatArray, geometry: LagGeometry) -> tuple[FloatArray, FloatArray]:
+    """Mean field and energy of the fluctuation alone, each of shape (entry,), float64."""
+    mean, energy = np.empty(geometry.size), np.empty(geometry.size)
+    for _ in _by_lag(values, geometry, mean, energy):
+        pass
+    return mean, energy
+
+
+def _by_lag(
+    values: FloatArray, geometry: LagGeometry, mean: FloatArray, energy: FloatArray
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Slice and fluctuation (float64) of the entries of each lag, ascending; fills in mean and energy."""
+    for lag in geometry.lags:
+        run = geometry.run(int(lag))
+        fluctuation = values[:, run].astype(np.float64)  # one lag at a time: that much stays in the cache
+        mean[run] = take_out_mean(fluctuation)
+        energy[run] = np.einsum("se,se->e", fluctuation, fluctuation) / values.shape[0]
+        yield run, fluctuation
+
+
+class _LagGrams:
+    """Lower triangles of the windows' Grams, from the Grams of some lags at a time."""
+
+    def __init__(self, documents: int, squared: FloatArray, together: int) -> None:
+        self._squared, self._together, self._held = squared, together, 0
+        self._lag_grams = np.zeros((together, documents, documents))
+        self._grams = np.zeros((squared.shape[0], documents, documents))
+
+    def add(self, index: int, fluctuation: FloatArray) -> None:
+        """Take the fluctuation of the next lag, which is ``index``."""
+        add_product(fluctuation, self._lag_grams[self._held], keep=False)
+        self._held += 1
+        if self._held == self._together:
+            self._fold(index + 1)
+
+    def total(self) -> FloatArray:
+        """Grams of all windows, shape (window, document, document); only the lower triangle counts."""
+        if self._held:
+            self._fold(self._squared.shape[1])
+        return self._grams
+
+    def _fold(self, stop: int) -> None:
+        weights = self._squared[:, stop - self._held : stop]
+        shape = self._grams.shape
+        held = self._lag_grams[: self._held].reshape(self._held, -1)
+        self._grams += (weights @ held).reshape(shape)
+        self._held = 0
+
+
+class _Windowed:
+    """The same from the windowed snapshots of some lags at a time."""
+
+    def __init__(self, documents: int, weights: FloatArray) -> None:
+        self._weights = weights
+        self._grams = np.zeros((weights.shape[0], documents, documents))
+        self._held: list[FloatArray] = []
+        self._lags: list[int] = []
+
+    def add(self, index: int, fluctuation: FloatArray) -> None:
+        """Take the fluctuation of the next lag, which is ``index``."""
+        self._held.append(fluctuation)
+        self._lags.append(index)
+        if sum(part.shape[1] for part in self._held) >= _ENTRIES_TOGETHER:
+            self._fold()
+
+    def total(self) -> FloatArray:
+        """Grams of all windows, shape (window, document, document); only the lower triangle counts."""
+        self._fold()
+        return self._grams
+
+    def _fold(self) -> None:
+        for weights, gram in zip(self._weights, self._grams, strict=True):
+            weighted = [part * weights[lag] for lag, part in zip(self._lags, self._held, strict=True)]
+            if weighted:
+                add_product(np.concatenate(weighted, axis=1), gram)
+        self._held, self._lags = [], []

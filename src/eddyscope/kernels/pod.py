@@ -7,6 +7,7 @@ so ``<a_k a_l> = lambda_k delta_kl`` and ``sum_k lambda_k = <|v|^2>`` (Sirovich 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,22 +89,55 @@ def modes(values: FloatArray, decomposition: Decomposition, weights: FloatArray,
     The Gram is centred, so each ``psi_k`` sums to zero and centring the snapshots is not needed; what float32 leaves
     of the sum is taken off by the mean.
     """
+    return np.asarray(modes_of_windows(values, [decomposition], weights[None], count)[0])
+
+
+def modes_of_windows(
+    values: FloatArray,
+    decompositions: Sequence[Decomposition],
+    weights: FloatArray,
+    count: int,
+    mean: FloatArray | None = None,
+) -> FloatArray:
+    """:func:`modes` of several windows of the same snapshots, by one product.
+
+    Parameters
+    ----------
+    values : array, shape (document, entry)
+    decompositions : sequence of Decomposition, one a window
+    weights : array, shape (window, entry)
+    count : int
+    mean : array, shape (entry,), optional
+        Mean of the snapshots, where it is known.
+
+    Returns
+    -------
+    array, shape (window, mode, entry)
+    """
     dtype = np.dtype(np.float64 if values.dtype == np.float64 else np.float32)
-    count = min(count, decomposition.eigenvalues.size)
-    scale = np.sqrt(values.shape[0] * decomposition.eigenvalues[:count])
+    documents, entries = values.shape
+    count = min(count, decompositions[0].eigenvalues.size)
+    scale = np.sqrt(documents * np.stack([d.eigenvalues[:count] for d in decompositions])).reshape(-1, 1)
     with np.errstate(divide="ignore"):
         inverse = np.where(scale > 0, 1.0 / scale, np.nan)
-    vectors = decomposition.vectors[:, :count].T.astype(dtype)
+    vectors = (np.concatenate([d.vectors[:, :count].T for d in decompositions]) * inverse).astype(dtype)
     patterns: FloatArray = vectors @ np.asarray(values, dtype=dtype)
-    patterns -= vectors.sum(axis=1)[:, None] * values.mean(axis=0)
-    patterns *= weights.astype(dtype)
-    patterns *= inverse.astype(dtype)[:, None]
+    middle = np.asarray(values.mean(axis=0) if mean is None else mean, dtype=dtype)
+    patterns = patterns.reshape(len(decompositions), count, entries)
+    left = vectors.sum(axis=1).reshape(len(decompositions), count)
+    for window, own, sums in zip(np.asarray(weights, dtype=dtype), patterns, left, strict=True):
+        for row, rest in zip(own, sums, strict=True):  # one at a time stays in the cache
+            row -= rest * middle
+            row *= window
     return patterns
 
 
 def fix_signs(patterns: FloatArray) -> FloatArray:
-    """Sign of each mode that makes its entry of largest modulus positive, shape (mode,)."""
+    """Sign of each mode that makes its entry of largest modulus positive, shape (mode,); the first of several."""
     if patterns.shape[1] == 0:
         return np.ones(patterns.shape[0])
-    largest = np.abs(np.nan_to_num(patterns)).argmax(axis=1)
-    return np.where(np.take_along_axis(patterns, largest[:, None], axis=1)[:, 0] < 0, -1.0, 1.0)
+    highest, lowest = patterns.max(axis=1), -patterns.min(axis=1)
+    sign = np.where(lowest > highest, -1.0, 1.0)  # NaN, past the rank, compares false
+    for row in np.flatnonzero(lowest == highest):
+        sign[row] = -1.0 if patterns[row, np.abs(patterns[row]).argmax()] < 0 else 1.0
+    return sign

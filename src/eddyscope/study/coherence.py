@@ -7,10 +7,11 @@ import xarray as xr
 
 from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.errors import InputError, UsageError
-from eddyscope.kernels.coherence import cross_coherence, key_transform, leakage_share
+from eddyscope.kernels.coherence import key_transform, leakage_share, packed_coherence
+from eddyscope.kernels.gram import mean_and_energy
 from eddyscope.kernels.lagstats import take_out_mean
 from eddyscope.kernels.pairs import PairStatistics, field_pairs
-from eddyscope.lagfield import BoolArray, ComplexArray, FloatArray, LagField
+from eddyscope.lagfield import ComplexArray, FloatArray, LagField
 from eddyscope.schema import attributes
 from eddyscope.study.published import OMEGA0
 
@@ -20,24 +21,38 @@ NEAR_SCALES = 4
 #: Leakage above this share of the power could pass for a coherence of 0.1, which is what chance gives at N = 100.
 MAX_LEAKAGE = 0.01
 
+#: Mean field and mean squared fluctuation, packed, in float64.
+Moments = tuple[FloatArray, FloatArray]
+
 
 def field_coherence(
-    field: LagField, scale: float, *, omega0: float = 6.0, of: str = "fluctuation", length: int | None = None
+    field: LagField,
+    scale: float,
+    *,
+    omega0: float = 6.0,
+    of: str = "fluctuation",
+    length: int | None = None,
+    moments: Moments | None = None,
 ) -> ComplexArray:
     """Complex coherence of one head's field, shape (query, key).
 
     NaN for keys the query may not see and, of the fluctuation, for keys where more than 1 % of the power is the
-    wavelet's tail over louder keys. The raw field is left as the published script gives it.
+    wavelet's tail over louder keys. The raw field is left as the published script gives it. ``moments``: mean field
+    and energy of the fluctuation where they are known already.
 
     Raises
     ------
     InputError
         Where the field is not square or keeps only a band of lags: rows along the key axis are then incomplete.
     """
-    dense, transform = _transformable(field, scale, omega0, of, length)
-    gamma = cross_coherence(dense, transform, field.causal)
-    if of == "fluctuation":
-        gamma[_leaking(dense, transform, scale)] = np.nan
+    _refuse_incomplete(field)
+    geometry, values = field.geometry, field.values[:, 0]
+    transform = key_transform(geometry.keys, scale, omega0, length)
+    if of != "fluctuation":
+        return packed_coherence(values, geometry, transform)
+    mean, energy = moments or mean_and_energy(values, geometry)
+    gamma = packed_coherence(values, geometry, transform, mean)
+    gamma[leakage_share(geometry.unpack(energy), transform, scale) > MAX_LEAKAGE] = np.nan
     return gamma
 
 
@@ -46,18 +61,21 @@ def field_pair_statistics(field: LagField, scale: float, *, omega0: float = 6.0)
 
     The coherence is that of :func:`field_coherence`, and all four are NaN where it is.
     """
-    dense, transform = _transformable(field, scale, omega0, "fluctuation", None)
+    _refuse_incomplete(field)
+    dense = field.dense()[:, 0]
+    if dense.dtype == np.float16:
+        dense = dense.astype(np.float32)
+    take_out_mean(dense)
+    transform = key_transform(field.geometry.keys, scale, omega0, None)
     pairs = field_pairs(dense, transform, field.causal)
-    leaking = _leaking(dense, transform, scale)
+    energy = np.einsum("sik,sik->ik", dense, dense).astype(np.float64) / dense.shape[0]
+    leaking = leakage_share(energy, transform, scale) > MAX_LEAKAGE
     for map_ in (pairs.coherence, pairs.chance, pairs.phase_consistency, pairs.amplitude_correlation):
         map_[leaking] = np.nan
     return pairs
 
 
-def _transformable(
-    field: LagField, scale: float, omega0: float, of: str, length: int | None
-) -> tuple[FloatArray, ComplexArray]:
-    """Dense field, its fluctuation where that is wanted, and the transform along the key axis."""
+def _refuse_incomplete(field: LagField) -> None:
     geometry = field.geometry
     if not geometry.whole:
         raise InputError(
@@ -65,18 +83,6 @@ def _transformable(
             f"and max_lag={geometry.max_lag}.",
             "Capture without max_lag.",
         )
-    dense = field.dense()[:, 0]
-    if dense.dtype == np.float16:
-        dense = dense.astype(np.float32)
-    if of == "fluctuation":
-        take_out_mean(dense)
-    return dense, key_transform(geometry.keys, scale, omega0, length)
-
-
-def _leaking(dense: FloatArray, transform: ComplexArray, scale: float) -> BoolArray:
-    """Keys where more than 1 % of the power is the wavelet's tail over louder keys, shape (query, key)."""
-    energy = np.einsum("sik,sik->ik", dense, dense).astype(np.float64) / dense.shape[0]
-    return np.asarray(leakage_share(energy, transform, scale) > MAX_LEAKAGE)
 
 
 def coherence(

@@ -18,7 +18,7 @@ from eddyscope.study.lagpart import Variables
 from eddyscope.study.layertrust import Decomposed, lag_trust, no_pod_trust, pod_trust
 from eddyscope.study.measures import NOT_KEPT
 from eddyscope.study.modes import pod_of_windows
-from eddyscope.study.options import Options
+from eddyscope.study.options import Options, masked_keys
 from eddyscope.study.podpart import (
     coherence_variables,
     early_share,
@@ -65,6 +65,7 @@ def analyze_field(field: LagField, options: Options, sample: Sample, kind: str =
     values, min_query = mask_first_keys(field, options.sink_pod)[0], query_start(geometry, options)
     weights = np.vstack([allowed_lags(field.lags, field.causal, options), lags.windows])
     pods, passed = pod_of_windows(values, geometry, weights, options.modes, min_query)
+    raw = passed if masked_keys(options.sink_pod) == 0 else None  # coherence is that of the field as it is
     kept = np.float64 if field.values.dtype == np.float64 else np.float32
     variables = {
         **lags.variables,
@@ -73,7 +74,7 @@ def analyze_field(field: LagField, options: Options, sample: Sample, kind: str =
         "packed_mean_field": (("entry",), passed.mean.astype(kept)),
         "early_share": ((), early_share(geometry, pods[0])),
         **top_document_variables(values, geometry, weights, pods, passed, min_query),
-        **coherence_variables(field, options, lags.bands, lags.found, sample.groups is not None),
+        **coherence_variables(field, options, lags.bands, lags.found, sample.groups is not None, raw),
         **_groups(sample),
     }
     if sample.groups is not None:
@@ -149,8 +150,10 @@ def _dataset(variables: Variables, source: LagSource, options: Options, lags: La
         "mode": (("mode",), np.arange(1, options.modes + 1)),
         "tolerance": (("tolerance",), np.array(options.tolerances)),
     }
+    # fastpath: without it every array of strings is searched for dates, at half of the cost of the Dataset
     described = {
-        name: (dims, values, _attributes(name, geometry, options, lags)) for name, (dims, values) in variables.items()
+        name: xr.Variable(dims, np.asarray(values), _attributes(name, geometry, options, lags), fastpath=True)
+        for name, (dims, values) in variables.items()
     }
     coords = {name: described.pop(name) for name in COORDINATES if name in described}
     return xr.Dataset(described, coords, _node_attributes(source, options, lags))

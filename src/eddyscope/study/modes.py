@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyscope.kernels.gram import FieldPass, field_pass
-from eddyscope.kernels.pod import Decomposition, decompose, fix_signs, modes
+from eddyscope.kernels.pod import Decomposition, decompose, fix_signs, modes_of_windows
 from eddyscope.lagfield import FloatArray, LagGeometry
 
 
@@ -58,24 +58,25 @@ def pod_of_windows(
     """
     passed = field_pass(values, geometry, weights, min_query)
     used = geometry.query_mask(min_query)
-    pods = []
-    for gram, window in zip(passed.grams, weights, strict=True):
-        decomposition = decompose(gram)
-        per_entry = np.where(used, np.repeat(window, geometry.counts), 0.0)
-        pods.append(_assemble(gram, decomposition, modes(values, decomposition, per_entry, count), geometry, used))
+    found = [decompose(gram) for gram in passed.grams]
+    per_entry = np.where(used, weights[:, geometry.entry_lag - geometry.lags[0]], 0.0)
+    patterns = modes_of_windows(values, found, per_entry, count, passed.mean)
+    held = np.add.reduceat(used.astype(np.float64), geometry.offsets[:-1])
+    pods = [_assemble(*each, geometry, held) for each in zip(passed.grams, found, patterns, strict=True)]
     return pods, passed
 
 
 def _assemble(
-    gram: FloatArray, decomposition: Decomposition, patterns: FloatArray, geometry: LagGeometry, used: np.ndarray
+    gram: FloatArray, decomposition: Decomposition, patterns: FloatArray, geometry: LagGeometry, held: FloatArray
 ) -> Pod:
     sign = fix_signs(patterns)
-    patterns *= sign[:, None].astype(patterns.dtype)
+    for row in np.flatnonzero(sign < 0):
+        np.negative(patterns[row], out=patterns[row])
     coefficients = decomposition.coefficients[:, : sign.size] * sign
-    return Pod(gram, decomposition.eigenvalues, coefficients, patterns, lag_profile(patterns, geometry, used))
+    return Pod(gram, decomposition.eigenvalues, coefficients, patterns, lag_profile(patterns, geometry, held))
 
 
-def lag_profile(patterns: FloatArray, geometry: LagGeometry, used: np.ndarray) -> FloatArray:
+def lag_profile(patterns: FloatArray, geometry: LagGeometry, held: FloatArray) -> FloatArray:
     """Mean of packed patterns over the queries used, at each lag.
 
     Parameters
@@ -83,12 +84,12 @@ def lag_profile(patterns: FloatArray, geometry: LagGeometry, used: np.ndarray) -
     patterns : array, shape (mode, entry)
         Zero at entries that are not used.
     geometry : LagGeometry
-    used : bool array, shape (entry,)
+    held : array, shape (lag,)
+        Number of queries used that have the lag.
 
     Returns
     -------
     array, shape (mode, lag)
     """
-    total = np.add.reduceat(patterns.astype(np.float64), geometry.offsets[:-1], axis=1)
-    count = np.add.reduceat(used.astype(np.float64), geometry.offsets[:-1])
-    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+    total = np.add.reduceat(patterns, geometry.offsets[:-1], axis=1, dtype=np.float64)
+    return np.divide(total, held, out=np.full_like(total, np.nan), where=held > 0)

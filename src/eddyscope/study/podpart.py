@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from eddyscope.kernels.gram import FieldPass
 from eddyscope.lagfield import FloatArray, LagField, LagGeometry
 from eddyscope.study.bands import Band
 from eddyscope.study.coherence import field_coherence, field_pair_statistics
@@ -115,9 +116,17 @@ def early_share(geometry: LagGeometry, pod: Pod) -> float:
 
 
 def coherence_variables(
-    field: LagField, options: Options, bands: list[Band], found: Spectra, against_chance: bool
+    field: LagField,
+    options: Options,
+    bands: list[Band],
+    found: Spectra,
+    against_chance: bool,
+    passed: FieldPass | None = None,
 ) -> Variables:
-    """Coherence at the scale of the first band; of an octave band at the scale whose wavelength is its lag."""
+    """Coherence at the scale of the first band; of an octave band at the scale whose wavelength is its lag.
+
+    ``passed``: where the field has been passed through already.
+    """
     scale = np.full(len(bands), np.nan)
     if not field.geometry.whole or bands[0].whole:
         return {"coherence_scale": (("band",), scale)}
@@ -142,6 +151,7 @@ def coherence_variables(
             omega0=options.omega0,
             of="raw" if published else "fluctuation",
             length=2 * field.geometry.keys if published else None,
+            moments=None if passed is None else (passed.mean, passed.energy),
         )
     return {
         **beside,

@@ -136,16 +136,28 @@ def lag_rows(field: LagField, sink: str, max_lag: int | None = None, *, among: I
     if masked and lags.size and first - int(lags.max()) < masked:
         first = int(lags.max()) + masked
     queries = np.arange(first, max(first, stop), dtype=np.int64)
-    values = field.rows(lags, first, max(first, stop))[0].astype(np.float64)
+    factor: FloatArray | None = None
     used = np.ones(queries.size, dtype=bool) if among is None else np.isin(queries, among)
     if masked and queries.size:
         factor, enough = _without_first_keys(field, queries, masked)
-        values *= factor
         used &= enough
+    values = _float_rows(field, lags, first, max(first, stop), factor)
     left_out = int((~used).sum())
     if left_out:
         values, queries = values[..., used], queries[used]
     return LagRows(lags, queries, left_out, "masked" if masked else "raw", values=values)
+
+
+def _float_rows(field: LagField, lags: IntArray, first: int, stop: int, factor: FloatArray | None) -> FloatArray:
+    """Rows times a factor (document, row), of which all have all lags; shape (lag, document, row), float64."""
+    values = np.empty((lags.size, field.documents, stop - first))
+    for index, lag in enumerate(lags):
+        run = field.values[:, 0, field.geometry.run(int(lag), first, stop)]
+        if factor is None:
+            values[index] = run
+        else:
+            np.multiply(run, factor, out=values[index])
+    return values
 
 
 def no_rows(field: LagField, max_lag: int | None = None) -> LagRows:

@@ -41,11 +41,11 @@ def top_document_variables(
         contribution) and ``top_pair_share`` (that contribution), with the dimensions (band, top_mode, place), and the
         same without a window under the prefix ``field_``; NaN where there is no mode.
     """
+    shares = _Shares(values, geometry, passed.mean)
     made: Variables = {}
     for prefix, dims, which in (("field_", (), slice(0, 1)), ("", ("band",), slice(1, None))):
         found = [
-            _of_pod(values, geometry, window, pod, passed, min_query)
-            for window, pod in zip(weights[which], pods[which], strict=True)
+            _of_pod(shares, window, pod, min_query) for window, pod in zip(weights[which], pods[which], strict=True)
         ]
         for name, last in _DIMS.items():
             arrays = [one[name] for one in found]
@@ -65,9 +65,40 @@ _DIMS: dict[str, tuple[str, ...]] = {
 }
 
 
-def _of_pod(
-    values: FloatArray, geometry: LagGeometry, window: FloatArray, pod: Pod, passed: FieldPass, min_query: int
-) -> dict[str, FloatArray]:
+class _Shares:
+    """Shares of a pattern in a document, by query and by key.
+
+    Parameters
+    ----------
+    values : array, shape (document, entry)
+    geometry : LagGeometry
+    mean : array, shape (entry,)
+    """
+
+    def __init__(self, values: FloatArray, geometry: LagGeometry, mean: FloatArray) -> None:
+        self.geometry = geometry
+        self._values, self._mean = values, mean
+        index, exists = geometry.row_entries(0, geometry.queries)
+        self._index = np.where(exists, index, geometry.size)
+        self._part = np.zeros(geometry.size + 1)  # the last stays zero, for what does not exist
+
+    def of(self, document: int, pattern: FloatArray, coefficient: float) -> dict[str, FloatArray]:
+        """The variables of :data:`_DIMS` of one document, the first aside; ``pattern`` with the window's weights."""
+        np.subtract(self._values[document], self._mean, out=self._part[:-1])
+        self._part[:-1] *= pattern / coefficient
+        dense = np.take(self._part, self._index, mode="clip")  # (query, key)
+        key = dense.argmax(axis=1)
+        pair = dense[np.arange(key.size), key]
+        return {
+            "top_query_share": dense @ np.ones(dense.shape[1]),
+            "top_key_share": np.ones(dense.shape[0]) @ dense,
+            "top_key": np.where(pair > 0, key, np.nan),
+            "top_pair_share": np.where(pair > 0, pair, np.nan),
+        }
+
+
+def _of_pod(shares: _Shares, window: FloatArray, pod: Pod, min_query: int) -> dict[str, FloatArray]:
+    geometry = shares.geometry
     sizes = {"query": geometry.queries, "key": geometry.keys}
     made = {
         name: np.full((TOP_MODES, TOP_DOCUMENTS, *(sizes[d] for d in last)), np.nan, dtype=np.float32)
@@ -79,12 +110,9 @@ def _of_pod(
         if not (np.isfinite(pattern).all() and np.abs(coefficients).max() > 0):
             continue
         for place, document in enumerate(top_documents(coefficients)):
-            part = (values[document] - passed.mean) * pattern / coefficients[document]
-            key, share = _strongest(part, geometry)
             made["top_document"][mode, place] = document
-            made["top_query_share"][mode, place] = np.bincount(geometry.entry_query, part, geometry.queries)
-            made["top_key_share"][mode, place] = np.bincount(geometry.entry_key, part, geometry.keys)
-            made["top_key"][mode, place], made["top_pair_share"][mode, place] = key, share
+            for name, share in shares.of(int(document), pattern, float(coefficients[document])).items():
+                made[name][mode, place] = share
     return made
 
 
@@ -92,14 +120,6 @@ def top_documents(coefficients: FloatArray) -> IntArray:
     """Documents of the largest moduli, at most five, those with none left out; ties to the first."""
     order = np.argsort(-np.abs(coefficients), kind="stable")[:TOP_DOCUMENTS]
     return np.asarray(order[np.abs(coefficients[order]) > 0], dtype=np.int64)
-
-
-def _strongest(part: FloatArray, geometry: LagGeometry) -> tuple[FloatArray, FloatArray]:
-    """Of each query the key of its largest contribution, and that contribution; NaN where none is positive."""
-    dense = geometry.unpack(part, fill=-np.inf)  # a row's maximum, where sorting all entries costs as much as the POD
-    key = dense.argmax(axis=1)
-    share = dense[np.arange(geometry.queries), key]
-    return np.where(share > 0, key, np.nan), np.where(share > 0, share, np.nan)
 
 
 __all__ = ["TOP_DOCUMENTS", "TOP_MODES", "top_document_variables", "top_documents"]

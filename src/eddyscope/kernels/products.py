@@ -1,0 +1,32 @@
+"""Symmetric products: sums of ``u u'`` into one triangle, filled up once at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
+
+FloatArray = NDArray[np.floating[Any]]
+
+
+def add_product(rows: FloatArray, into: FloatArray, keep: bool = True) -> None:
+    """Add ``rows rows'`` to the lower triangle of a matrix; what the upper one then holds is undefined.
+
+    Parameters
+    ----------
+    rows : array, shape (n, sample), float64
+    into : array, shape (n, n), float64, C-contiguous
+        Changed in place.
+    keep : bool
+        False overwrites what is there, which may be anything.
+    """
+    # In Fortran's order both are transposed, so its upper triangle is our lower one.
+    dsyrk(1.0, rows.T, beta=1.0 if keep else 0.0, c=into.T, trans=1, overwrite_c=1)
+
+
+def fill_up(lower: FloatArray) -> FloatArray:
+    """Symmetric matrices from their lower triangles, shape (..., n, n)."""
+    below = np.tril(lower)
+    return np.asarray(below + np.swapaxes(np.tril(lower, -1), -1, -2))

@@ -1,0 +1,67 @@
+"""The two ways to the same numbers agree, and the cheaper one is taken."""
+
+import numpy as np
+import pytest
+
+from eddyscope import LagGeometry
+from eddyscope.kernels import gram as gram_module
+from eddyscope.kernels.costs import lag_grams_pay
+from eddyscope.kernels.gram import field_pass, mean_and_energy
+
+GEOMETRIES = {
+    "causal": LagGeometry(12, 12, True),
+    "two-sided": LagGeometry(9, 9, False),
+    "cross": LagGeometry(6, 11, False),
+    "band": LagGeometry(14, 14, True, 5),
+}
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES.values(), ids=GEOMETRIES)
+@pytest.mark.parametrize("min_query", [0, 3])
+@pytest.mark.parametrize("entries_together", [1, 20, 1000])
+def test_lag_grams_and_window_grams_are_the_same(geometry, min_query, entries_together, monkeypatch):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(10, geometry.size)) + rng.normal(size=geometry.size)
+    windows = rng.uniform(size=(3, geometry.lags.size))
+    monkeypatch.setattr(gram_module, "_ENTRIES_TOGETHER", entries_together)
+    passed = {}
+    for by_lag in (True, False):
+        monkeypatch.setattr(gram_module, "lag_grams_pay", lambda *_, by_lag=by_lag: by_lag)
+        passed[by_lag] = field_pass(values, geometry, windows, min_query)
+    np.testing.assert_allclose(passed[True].grams, passed[False].grams, rtol=1e-12, atol=1e-14)
+    for name in ("mean", "energy"):
+        np.testing.assert_array_equal(getattr(passed[True], name), getattr(passed[False], name))
+    mean, energy = mean_and_energy(values, geometry)
+    np.testing.assert_array_equal(mean, passed[True].mean)
+    np.testing.assert_array_equal(energy, passed[True].energy)
+
+
+def test_grams_are_symmetric_to_the_last_bit():
+    geometry = GEOMETRIES["causal"]
+    values = np.random.default_rng(1).normal(size=(8, geometry.size))
+    grams = field_pass(values, geometry, np.ones((2, geometry.lags.size))).grams
+    np.testing.assert_array_equal(grams, grams.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("documents", "length", "windows", "expected"),
+    [
+        (150, 256, 5, True),  # the usual study
+        (150, 256, 1, True),  # one window: weighing the snapshots anew costs as much as folding
+        (1000, 256, 1, False),
+        (1000, 256, 5, True),
+        (4000, 256, 5, True),
+        (4000, 16, 2, False),  # lags with few queries: moving Grams costs more than forming them
+    ],
+)
+def test_lag_grams_pay_with_several_windows_over_long_runs(documents, length, windows, expected):
+    together = max(1, min(16, (512 << 20) // (8 * documents**2)))
+    assert lag_grams_pay(documents, length * (length + 1) // 2, length, windows, together) is expected
+
+
+def test_the_study_takes_the_way_that_pays(monkeypatch):
+    asked = []
+    monkeypatch.setattr(gram_module, "lag_grams_pay", lambda *given: asked.append(given) or lag_grams_pay(*given))
+    geometry = GEOMETRIES["causal"]
+    field_pass(np.random.default_rng(0).normal(size=(10, geometry.size)), geometry, np.ones((5, 12)))
+    assert asked == [(10, 78, 12, 5, 12)]
