@@ -45,6 +45,10 @@ class StoreError(EddyscopeError):
     """A study, store or output folder cannot be read or written."""
 
 
+class ClusterError(EddyscopeError):
+    """Workers cannot be reached or started, were lost, or failed in a way that is no fault of the input."""
+
+
 class MissingDependencyError(EddyscopeError):
     """An optional package is not installed.
 

@@ -103,6 +103,10 @@ class FieldStore:
             self._groups = group_names(self.layers)
         self._readers: dict[int, FolderReader] = {}
 
+    def __reduce__(self) -> tuple[type[FieldStore], tuple[Path]]:
+        """Travels to another process as its place."""
+        return FieldStore, (self.path.absolute(),)
+
     def __repr__(self) -> str:
         return (
             f"<FieldStore '{self.path}': {len(self.layers)} layers, {self.count} documents, "
@@ -168,7 +172,7 @@ class FieldStore:
                 writer.write(f"layers/{self._groups[name]}", _dataset(field))
             attributes = {
                 "shard": shard,
-                "capture": self._capture,
+                "capture": self.capture,
                 "documents": len(kept),
                 "record": as_json("The record of a shard", dict(record or {})),
             }
@@ -323,13 +327,13 @@ class FieldStore:
             folder = FolderReader(place, SHARD_KIND)
             if folder.root.get("shard") != shard:
                 raise StoreError(f"'{place}' is damaged: it holds shard {folder.root.get('shard')}.", SHARD_KIND.remedy)
-            if folder.root.get("capture") != self._capture:
+            if folder.root.get("capture") != self.capture:
                 raise StoreError(f"'{place}' is damaged: it is of another capture.", SHARD_KIND.remedy)
             self._readers[shard] = folder
         return self._readers[shard]
 
     @cached_property
-    def _capture(self) -> str:
+    def capture(self) -> str:
         """Digest of what the store was begun with, by which a shard of another one is known."""
         begun = {name: self.provenance.get(name) for name in ("model", "way", "text", "options", "fingerprint")}
         layers = [layer.as_dict() for layer in self.layers.values()]

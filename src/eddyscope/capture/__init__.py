@@ -58,6 +58,8 @@ def capture(  # type: ignore[misc]  # the overloads leave the options to this on
     extract: Callable[..., Any] | None = None,
     sinks: Sequence[str] = ("mask", "keep"),
     memory_budget: int | str | None = None,
+    workers: int | None = None,
+    dask: Any = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> AttentionEnsemble | AttentionStatistics:
     """Let a model read documents and keep the attention of every layer.
@@ -119,8 +121,13 @@ def capture(  # type: ignore[misc]  # the overloads leave the options to this on
         Bytes, or an amount such as ``"4GB"``, that the process may take for the capture and the analysis after it, by
         the estimate of :func:`plan`. Chooses the batch, and the way where that is left open; what cannot fit is refused
         before any work.
+    workers : int, optional
+        With ``keep="statistics"``: processes on this machine that share the documents, one thread each. Needs the extra
+        ``cluster``. ``model`` may then be a name, which each worker loads; see ``docs/cluster.md``.
+    dask : str or distributed.Client, optional
+        In place of ``workers``: address of the scheduler of a Dask cluster that is there, or a client of it.
     progress : callable, optional
-        Called with (documents done, documents in all) after each batch.
+        Called with (documents done, documents in all) after each batch; with workers after each shard.
 
     Returns
     -------
@@ -135,10 +142,12 @@ def capture(  # type: ignore[misc]  # the overloads leave the options to this on
         NaN or Inf.
     CheckError
         Where a self-check fails; names layer and check.
+    ClusterError
+        Where workers cannot be started or reached, or are lost for good.
     InputError
         Where documents or options are wrong.
     MissingDependencyError
-        Where torch is not installed.
+        Where torch is not installed, or Dask where workers are asked for.
     """
     try:
         import torch  # noqa: F401
@@ -165,11 +174,21 @@ def capture(  # type: ignore[misc]  # the overloads leave the options to this on
         "extract": extract,
     }
     options = Options.of(given)
+    on_cluster = workers is not None or dask is not None
+    if on_cluster and keep == "fields":
+        raise UsageError(
+            "Fields that workers capture go to disk.",
+            "Use capture_fields(model, documents, path, workers=...), or keep='statistics'.",
+        )
     if memory_budget is not None:
         from eddyscope.capture.planning import prepared
 
         goal = "run" if keep == "fields" else "statistics"
         _, options = prepared(model, documents, options, goal, budget=memory_budget)
+    if on_cluster:
+        from eddyscope.cluster.statistics import stream_on
+
+        return stream_on(model, documents, options, sinks, workers, dask, progress)
     if keep == "statistics":
         return stream(model, documents, options, sinks, progress)
     return run(model, documents, options, progress)
@@ -184,6 +203,8 @@ def capture_fields(
     resume: bool = False,
     force: bool = False,
     memory_budget: int | str | None = None,
+    workers: int | None = None,
+    dask: Any = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> FieldStore:
@@ -207,9 +228,15 @@ def capture_fields(
         Replace a store that is there.
     memory_budget : int or str, optional
         Bytes, or an amount such as ``"4GB"``, that the process may take. Chooses batch, shards and the way where they
-        are left open; a store that is gone on with keeps its own.
+        are left open; a store that is gone on with keeps its own. With workers, of each of them.
+    workers : int, optional
+        Processes on this machine that share the shards, one thread each. Needs the extra ``cluster``. ``model`` may
+        then be a name, which each worker loads; see ``docs/cluster.md``.
+    dask : str or distributed.Client, optional
+        In place of ``workers``: address of the scheduler of a Dask cluster that is there, or a client of it. All of its
+        workers must see ``path``.
     progress : callable, optional
-        Called with (documents done, documents in all) after each batch.
+        Called with (documents done, documents in all) after each batch; with workers after each shard.
     **options
         Any other argument of :func:`capture`.
 
@@ -223,6 +250,8 @@ def capture_fields(
     StoreError
         Where the place cannot be written, something is there already, or ``resume`` finds a store that was begun with
         another model, other documents or other options (named).
+    ClusterError
+        Where workers cannot be started or reached, or are lost for good.
     CaptureError, CheckError, InputError, MissingDependencyError
         As for :func:`capture`. Shards that are whole by then stay, and ``resume`` goes on from there.
     """
@@ -233,17 +262,13 @@ def capture_fields(
     from eddyscope.capture.options import Options
     from eddyscope.capture.shards import capture_to_store
 
-    return capture_to_store(
-        model,
-        documents,
-        path,
-        Options.of(options),
-        shard=shard,
-        resume=resume,
-        force=force,
-        budget=memory_budget,
-        progress=progress,
-    )
+    given: dict[str, Any] = {"shard": shard, "resume": resume, "force": force, "budget": memory_budget}
+    given["progress"] = progress
+    if workers is not None or dask is not None:
+        from eddyscope.cluster.shards import capture_to_store_on
+
+        return capture_to_store_on(model, documents, path, Options.of(options), workers, dask, **given)
+    return capture_to_store(model, documents, path, Options.of(options), **given)
 
 
 def plan(
@@ -395,5 +420,8 @@ def load_model(
         except ImportError as error:
             raise MissingDependencyError(package, "Loading a model", "hf") from error
     from eddyscope.capture.load import load
+    from eddyscope.capture.origins import Origin, remember
 
-    return load(name, gguf_file=gguf_file, device=device, dtype=dtype, trust_pickle=trust_pickle)
+    model, tokenizer = load(name, gguf_file=gguf_file, device=device, dtype=dtype, trust_pickle=trust_pickle)
+    remember(model, Origin(name, gguf_file=gguf_file, dtype=dtype, trust_pickle=trust_pickle))
+    return model, tokenizer

@@ -73,6 +73,8 @@ class Session:
     device : str
     started : float
         ``time.perf_counter()`` at the beginning.
+    threads : int
+        With which documents are read.
     """
 
     source: Source
@@ -84,6 +86,7 @@ class Session:
     silent: dict[str, str]
     device: str
     started: float
+    threads: int = field(default_factory=torch.get_num_threads)
     glance: Glance = field(default_factory=Glance)
     at_a_glance: dict[str, dict[str, list[float | None]]] = field(default_factory=dict)
 
@@ -243,7 +246,7 @@ class Session:
             "way": self.source.way,
             "notes": list(self.source.notes),
             "model": self.identity,
-            "versions": _versions(),
+            "versions": versions(),
             "text": self.reading.identity,
             "options": self.options.as_dict(),
             "weight": self.options.weight,
@@ -255,7 +258,7 @@ class Session:
             "documents_dropped": dropped,
             "padding_rows_excluded": self.reading.padding,
             "device": self.device,
-            "threads": torch.get_num_threads(),
+            "threads": self.threads,
             "seconds": round(time.perf_counter() - self.started, 3),
         }
 
@@ -371,7 +374,8 @@ def _refuse_bad(keepers: Mapping[str, Keeper], places: IntArray, documents: IntA
             raise not_finite(name, int(documents[bad][0]))
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Versions of what reads and reduces attention."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}

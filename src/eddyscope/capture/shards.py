@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,10 @@ _FREE = {
     "model": ("name", "implementation"),
     "options": ("batch", "device", "memory_budget"),
 }
+
+
+#: Captures the shards of a store that are missing.
+Writer = Callable[[Session, FieldStore, Progress | None], None]
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,12 @@ def capture_to_store(
     force: bool = False,
     budget: int | str | None = None,
     progress: Progress | None = None,
+    write: Writer | None = None,
 ) -> FieldStore:
-    """Capture a model to disk; see :func:`eddyscope.capture.capture_fields`."""
+    """Capture a model to disk; see :func:`eddyscope.capture.capture_fields`.
+
+    ``write`` captures the shards that are missing; by default this process does.
+    """
     shard = whole_number("shard", shard, "document")
     if resume and force:
         raise UsageError("resume and force were both given: a store is either gone on with or replaced.")
@@ -103,7 +111,7 @@ def capture_to_store(
     with opened(model, documents, options) as session:
         store = _begin(session, path, shard, force) if begun else _go_on(session, path, shard)
         try:
-            _write_shards(session, store, progress)
+            (write or write_shards)(session, store, progress)
             session.dropped(store.kept())
         except BaseException:
             if begun and not store.kept().size:
@@ -194,7 +202,7 @@ def _go_on(session: Session, path: str | Path, shard: int | None) -> FieldStore:
     return store
 
 
-def _write_shards(session: Session, store: FieldStore, progress: Progress | None) -> None:
+def write_shards(session: Session, store: FieldStore, progress: Progress | None) -> None:
     """Capture the shards that are missing."""
     given = session.options
     session.options = replace(given, batch=store.provenance["shards"]["batch"])

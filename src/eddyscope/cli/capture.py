@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eddyscope.cli.cluster import Sharing, shared, sharing_options
 from eddyscope.cli.guard import is_debug
 from eddyscope.cli.run import AUTO, CAPTURE, Reading, capture_options, look_for, read, reading_options, say_plan
 from eddyscope.cli.shared import OUTPUT, ModelName, model_options, takes
@@ -88,7 +89,12 @@ def place_options(
 
 
 @takes(
-    loading=model_options, reading=reading_options, capturing=capture_options, kept=fields_options, place=place_options
+    loading=model_options,
+    reading=reading_options,
+    capturing=capture_options,
+    kept=fields_options,
+    place=place_options,
+    sharing=sharing_options,
 )
 def capture_command(
     invocation: typer.Context,
@@ -99,6 +105,7 @@ def capture_command(
     capturing: dict[str, Any],
     kept: dict[str, Any],
     place: Place,
+    sharing: Sharing,
 ) -> None:
     """Let a model read a text, and keep its attention on disk, for eddyscope analyze.
 
@@ -106,6 +113,8 @@ def capture_command(
     interrupted, even by SIGKILL, goes on with --resume from its last whole shard, to the same result.
 
     Example: eddyscope capture ./model --text books/ --documents 2000 --store fields.zarr
+
+    Example: eddyscope capture ./model --text books/ --documents 2000 --store fields.zarr --workers 4
     """
     from eddyscope.cli.progress import Display, quiet_libraries
     from eddyscope.fieldplace import check_free
@@ -128,7 +137,7 @@ def capture_command(
         if not (place.resume and place.store.exists()):  # what is gone on with keeps its own batch
             say_plan(display, loaded, documents, given, "store", place.shard)
         text = f"Capturing {len(documents)} documents of {documents.context} tokens"
-        with display.stage("capturing", text) as advance:
+        with shared(sharing, display, invocation) as cluster, display.stage("capturing", text) as advance:
             store = capture_fields(
                 loaded.model,
                 documents,
@@ -137,6 +146,7 @@ def capture_command(
                 resume=place.resume,
                 force=place.force,
                 progress=_told(display, advance, place.store),
+                **cluster,
                 **given,
             )
     if not place.quiet:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eddyscope.capture.origins import has_separator, is_own
 from eddyscope.errors import CaptureError, MissingDependencyError, UsageError
 
 
@@ -62,7 +61,7 @@ def resolve_model(
     """
     from eddyscope.models.config import names
 
-    if name in names() or _is_own_folder(name):
+    if is_own(name):
         if gguf_file is not None or dtype != "float32":
             raise UsageError(f"'{name}' is a model of eddyscope, to which --gguf-file and --dtype do not apply.")
         return _own_model(name, device)
@@ -71,7 +70,7 @@ def resolve_model(
     try:
         model, tokenizer = load_model(name, gguf_file=gguf_file, device=device, dtype=dtype, trust_pickle=trust_pickle)
     except CaptureError as error:
-        if _has_separator(name):
+        if has_separator(name):
             raise
         raise CaptureError(str(error), f"Bundled models are {', '.join(names()) or 'none'}.") from error
     from eddyscope.capture.sources import source_for  # needs torch, the lack of which load_model explains
@@ -91,9 +90,7 @@ def resolve_sizes(
 
     A model of eddyscope is small, and a checkpoint of nanoGPT is in one piece: these are loaded.
     """
-    from eddyscope.models.config import names
-
-    if name in names() or _is_own_folder(name):
+    if is_own(name):
         return resolve_model(name, gguf_file=gguf_file, dtype=dtype)
     for package in ("torch", "transformers"):
         try:
@@ -108,21 +105,6 @@ def resolve_sizes(
         return resolve_model(name, gguf_file=gguf_file, dtype=dtype, trust_pickle=trust_pickle)
     model, tokenizer = skeleton(name, gguf_file=gguf_file, dtype=dtype)
     return Loaded(model, tokenizer, context_of(model.config))
-
-
-def _has_separator(name: str) -> bool:
-    return any(separator in name for separator in (os.sep, os.altsep, "/") if separator)
-
-
-def _is_own_folder(name: str) -> bool:
-    """Whether this is a folder that ``eddyscope train`` wrote, by its config."""
-    if not _has_separator(name):
-        return False
-    try:
-        content = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and "format_version" in content and isinstance(content.get("config"), dict)
 
 
 def _own_model(name: str, device: str | None) -> Loaded:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from eddyscope.capture.origins import Origin, remember
 from eddyscope.errors import InputError
 from eddyscope.models.config import BUNDLED, GPTConfig, names
 from eddyscope.models.folder import build, read_model
@@ -27,11 +28,11 @@ def load(name: str | Path) -> GPT:
     StoreError
         For a folder whose files do not fit.
     """
-    if str(name) in names():
-        return read_model(BUNDLED / str(name))
-    folder = Path(name)
+    folder = BUNDLED / str(name) if str(name) in names() else Path(name)
     if folder.is_dir():
-        return read_model(folder)
+        model = read_model(folder)
+        remember(model, Origin(str(name), own=True))
+        return model
     raise InputError(
         f"No model '{name}': it is not a folder, and the bundled models are {', '.join(names()) or 'none'}.",
         "Use one of these names or the folder of a training run.",
