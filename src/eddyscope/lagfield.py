@@ -68,6 +68,10 @@ class LagGeometry:
             if not whole or self.max_lag < 1:
                 raise InputError(f"max_lag must be at least 1 token, a whole number, got {self.max_lag!r}.")
 
+    def __reduce__(self) -> tuple[type[LagGeometry], tuple[int, int, bool, int | None]]:
+        """Travels to another process as its four numbers, without the arrays that follow from them."""
+        return LagGeometry, (self.queries, self.keys, self.causal, self.max_lag)
+
     @cached_property
     def lags(self) -> IntArray:
         """Lags in ascending order, shape (lag,), in tokens."""
