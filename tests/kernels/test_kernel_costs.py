@@ -5,8 +5,10 @@ import pytest
 
 from eddyscope import LagGeometry
 from eddyscope.kernels import gram as gram_module
-from eddyscope.kernels.costs import lag_grams_pay
+from eddyscope.kernels import morlet as morlet_module
+from eddyscope.kernels.costs import fourier_pays, lag_grams_pay
 from eddyscope.kernels.gram import field_pass, mean_and_energy
+from eddyscope.kernels.morlet import LagTransform
 
 GEOMETRIES = {
     "causal": LagGeometry(12, 12, True),
@@ -65,3 +67,36 @@ def test_the_study_takes_the_way_that_pays(monkeypatch):
     geometry = GEOMETRIES["causal"]
     field_pass(np.random.default_rng(0).normal(size=(10, geometry.size)), geometry, np.ones((5, 12)))
     assert asked == [(10, 78, 12, 5, 12)]
+
+
+@pytest.mark.parametrize("edges", ["zero", "reflect", "replicate"])
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("columns_together", [1, 20])
+def test_the_scalogram_is_the_same_by_product_and_by_fourier_transform(edges, two_sided, columns_together, monkeypatch):
+    lags = 33
+    rows = np.random.default_rng(0).normal(size=(lags, 50)).cumsum(axis=0)
+    transform = LagTransform(lags, (2.0, 2.55, 5.3, 11.0), edges=edges, two_sided=two_sided)
+    found = {}
+    monkeypatch.setattr(morlet_module, "_FOURIER_BYTES", columns_together * 32 * 135)
+    for fourier in (True, False):
+        monkeypatch.setattr(morlet_module, "fourier_pays", lambda *_, fourier=fourier: fourier)
+        found[fourier] = transform.scalogram(rows @ rows.T / 50)
+    np.testing.assert_allclose(found[True], found[False], rtol=1e-11)
+
+
+def test_fourier_transforms_pay_for_long_axes_alone():
+    from scipy.fft import next_fast_len
+
+    pays = [fourier_pays(lags, next_fast_len(4 * lags)) for lags in (1, 128, 512, 1024, 2048, 8192)]
+    assert pays == [False, False, False, False, True, True]
+
+
+def test_a_long_axis_takes_the_fourier_transform(monkeypatch):
+    def refused(*_):
+        raise AssertionError("formed the matrix of the transform")
+
+    monkeypatch.setattr(LagTransform, "_matrix", refused)
+    transform = LagTransform(1500, (10.0,))
+    scalogram = transform.scalogram(np.eye(1500))
+    # White noise of unit variance has unit energy at every scale and place that no edge touches.
+    np.testing.assert_allclose(scalogram[0, 100:1400], 1, atol=1e-3)

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
+from eddyscope.kernels.costs import fourier_pays
+
 FloatArray = NDArray[np.floating[Any]]
 ComplexArray = NDArray[np.complexfloating[Any, Any]]
 
@@ -22,6 +24,8 @@ SCALES_PER_OCTAVE = 8
 
 #: Transforms and linear forms larger than this are not kept, in bytes.
 _CACHE_BYTES = 64 << 20
+#: Columns of a covariance that are transformed together, in bytes.
+_FOURIER_BYTES = 64 << 20
 
 
 def morlet_hat(frequency: FloatArray, scale: float, omega0: float, unit_energy: bool = True) -> FloatArray:
@@ -113,7 +117,15 @@ def cone_weights(lags: int, scale: float, two_sided: bool) -> FloatArray:
 
 
 def transform_matrix(
-    lags: int, scale: float, omega0: float, edges: str, two_sided: bool, *, length: int, unit_energy: bool = True
+    lags: int,
+    scale: float,
+    omega0: float,
+    edges: str,
+    two_sided: bool,
+    *,
+    length: int,
+    unit_energy: bool = True,
+    columns: slice = slice(None),
 ) -> ComplexArray:
     """Matrix K of the transform at one scale: ``W = K x`` for a row x of n lags.
 
@@ -130,27 +142,52 @@ def transform_matrix(
         Length of the Fourier transform, at least twice n.
     unit_energy : bool
         See :func:`morlet_hat`.
+    columns : slice
+        Lags whose columns are wanted.
 
     Returns
     -------
     complex array, shape (position, lag)
     """
     kernel = fft.ifft(morlet_hat(fft.fftfreq(length), scale, omega0, unit_energy))
-    position, lag = np.arange(lags)[:, None], np.arange(lags)[None, :]
+    position, lag = np.arange(lags)[:, None], np.arange(lags)[None, columns]
     matrix: ComplexArray = kernel[(position - lag) % length]
     if edges == "reflect":
-        near = kernel[(position + lag) % length]
-        near[:, 0] = 0
-        matrix = matrix + near
+        matrix += np.where(lag > 0, kernel[(position + lag) % length], 0)
         if two_sided:
-            far = kernel[(position - 2 * (lags - 1) + lag) % length]
-            far[:, -1] = 0
-            matrix = matrix + far
+            matrix += np.where(lag < lags - 1, kernel[(position - 2 * (lags - 1) + lag) % length], 0)
     elif edges == "replicate":
         beyond = np.arange(1, lags + 1)[None, :]
-        matrix[:, 0] += kernel[(position + beyond) % length].sum(axis=1)
-        matrix[:, -1] += kernel[(position - (lags - 1) - beyond) % length].sum(axis=1)
+        before = kernel[(position + beyond) % length].sum(axis=1, keepdims=True)
+        after = kernel[(position - (lags - 1) - beyond) % length].sum(axis=1, keepdims=True)
+        matrix += np.where(lag == 0, before, 0) + np.where(lag == lags - 1, after, 0)
     return matrix
+
+
+def laid_out(rows: FloatArray, edges: str, two_sided: bool, length: int) -> FloatArray:
+    """Rows of n lags on a circle, with what stands beyond the axis, as :func:`transform_matrix` has it.
+
+    Parameters
+    ----------
+    rows : array, shape (row, lag)
+    edges, two_sided, length
+        As in :func:`transform_matrix`; position -1 is the last on the circle.
+
+    Returns
+    -------
+    array, shape (row, length)
+    """
+    lags = rows.shape[1]
+    circle = np.zeros((rows.shape[0], length))
+    circle[:, :lags] = rows
+    if edges == "reflect" and lags > 1:
+        circle[:, -(lags - 1) :] += rows[:, :0:-1]
+        if two_sided:
+            circle[:, lags : 2 * lags - 1] += rows[:, -2::-1]
+    elif edges == "replicate":
+        circle[:, -lags:] += rows[:, :1]
+        circle[:, lags : 2 * lags] += rows[:, -1:]
+    return circle
 
 
 @dataclass(frozen=True)
@@ -184,17 +221,25 @@ class LagTransform:
     length: int | None = None
     whole_axis: bool = False
 
-    def matrix(self, index: int) -> FloatArray:
-        """Real and imaginary part of K at one scale, stacked: shape (2 position, lag), float64."""
-        k = transform_matrix(
+    @property
+    def _length(self) -> int:
+        return self.length or fft.next_fast_len(4 * self.lags)
+
+    def _columns(self, index: int, columns: slice = slice(None)) -> ComplexArray:
+        return transform_matrix(
             self.lags,
             self.scales[index],
             self.omega0,
             self.edges,
             self.two_sided,
-            length=self.length or fft.next_fast_len(4 * self.lags),
+            length=self._length,
             unit_energy=self.unit_energy,
+            columns=columns,
         )
+
+    def matrix(self, index: int) -> FloatArray:
+        """Real and imaginary part of K at one scale, stacked: shape (2 position, lag), float64."""
+        k = self._columns(index)
         return np.concatenate([k.real, k.imag])
 
     @cached_property
@@ -225,11 +270,29 @@ class LagTransform:
         -------
         array, shape (scale, position)
         """
+        if fourier_pays(self.lags, self._length):
+            return self._by_fourier(covariance)
         energy = np.empty((len(self.scales), self.lags))
         for index in range(len(self.scales)):
             k = self._matrix(index)
             both = np.einsum("bt,bt->b", k @ covariance, k)
             energy[index] = both[: self.lags] + both[self.lags :]
+        return energy
+
+    def _by_fourier(self, covariance: FloatArray) -> FloatArray:
+        """The scalogram with ``K_a C`` by FFT, a few columns of C at a time."""
+        energy = np.zeros((len(self.scales), self.lags))
+        frequency = fft.fftfreq(self._length)
+        step = max(1, _FOURIER_BYTES // (32 * self._length))  # spectra, and these times the wavelet
+        for start in range(0, self.lags, step):
+            columns = slice(start, min(start + step, self.lags))
+            # C is symmetric, so its rows are its columns; lags beyond both ends are folded in before the transform
+            spectra = fft.fft(laid_out(covariance[columns], self.edges, self.two_sided, self._length))
+            for index, scale in enumerate(self.scales):
+                hat = morlet_hat(frequency, scale, self.omega0, self.unit_energy)
+                transformed = fft.ifft(spectra * hat, overwrite_x=True)[:, : self.lags]  # (column, position)
+                k = self._columns(index, columns).T
+                energy[index] += (transformed.real * k.real + transformed.imag * k.imag).sum(axis=0)
         return energy
 
     def spectrum(self, scalogram: FloatArray) -> FloatArray:
