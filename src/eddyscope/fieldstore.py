@@ -391,6 +391,10 @@ class StoredFields(Mapping[str, LagField]):
         self.labels = {name: store.layers[name].heads for name in names}
         self._last: tuple[str, LagField] | None = None
 
+    def __reduce__(self) -> tuple[type[StoredFields], tuple[FieldStore, tuple[str, ...], int]]:
+        """Travels to another process as the place of the store, without what was read."""
+        return StoredFields, (self.store, tuple(self.counts), next(iter(self.counts.values())))
+
     def __getitem__(self, layer: str) -> LagField:
         if layer not in self.counts:
             raise KeyError(layer)

@@ -36,6 +36,8 @@ _FIELD_COPIES, _GRAMS, _MAP_ARRAYS, _REST = 5, 20, 200, 64 << 20
 #: What a study keeps of each head: maps in single precision (modes, mean field, coherence), and Grams of the documents.
 _KEPT_MAPS, _KEPT_GRAMS = 50, 5
 _GRAMS_KEPT_UP_TO = 4000
+#: Shards whose statistics are merged on the workers of a cluster before they travel, and bytes of a shard's receipt.
+MERGED, _RECEIPT = 4, 10_000
 #: Allocators hold more than is used: so much of all the rest, as a divisor.
 _RESERVE = 10
 
@@ -153,6 +155,8 @@ class Plan:
         Bytes that may be taken.
     seconds : float, optional
         Time that reading all documents takes, from a first shard that was read.
+    workers : int, optional
+        Processes that share the shards, each with a model of its own.
     """
 
     model: ModelSize
@@ -160,6 +164,7 @@ class Plan:
     process: int
     budget: int | None = None
     seconds: float | None = None
+    workers: int | None = None
     costs: Mapping[str, Cost] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -174,6 +179,21 @@ class Plan:
     def shards(self) -> int:
         """Shards of a store."""
         return -(-self.work.documents // self.work.shard)
+
+    @property
+    def travels(self) -> Mapping[str, int]:
+        """Bytes that go to workers (``tokens``) and back (``statistics``, ``receipts``), at most.
+
+        Fields never travel: workers write them. Statistics are merged on the workers, four shards at a time, before
+        they do. The model goes as its name where it has one.
+        """
+        work = self.work
+        blocks = -(-self.shards // MERGED)
+        return {
+            "tokens": 4 * work.documents * work.tokens,
+            "statistics": blocks * sum(_statistics(work, causal) for causal in self.model.layers),
+            "receipts": self.shards * _RECEIPT,
+        }
 
     def table(self) -> pd.DataFrame:
         """Bytes: a row for each thing that takes memory, then ``memory`` and ``disk``; a column for each way."""
@@ -195,6 +215,8 @@ class Plan:
         ]
         if goal == "store":
             parts += [f"up to {size(c.disk)} on disk in {_count(self.shards, 'shard')}"]
+        if self.workers is not None:
+            parts[1] += f" in each of {_count(self.workers, 'worker')}"
         return ", ".join(parts)
 
     def __str__(self) -> str:

@@ -32,12 +32,34 @@ def in_words(plan: Plan) -> str:
     ]
     if plan.seconds is not None:
         each = plan.seconds / work.documents
-        lines.append(("time", f"{duration(plan.seconds)} to read all ({each:.2g} s a document), analysis aside"))
+        shared = plan.seconds / (plan.workers or 1)
+        lines.append(("time", f"{duration(shared)} to read all ({each:.2g} s a document), analysis aside"))
+    if plan.workers is not None:
+        lines += _sharing(plan, plan.workers)
     if plan.budget is not None:
         fits = [name for goal, name in GOALS.items() if plan.costs[goal].total <= plan.budget]
         lines.append(("budget", f"{size(plan.budget)}: enough for {', '.join(fits) if fits else 'none of these'}"))
     wide = max(len(name) for name, _ in lines)
     return "\n".join([*(f"{name:<{wide}}  {text}" for name, text in lines), "", *_table(plan)])
+
+
+def _sharing(plan: Plan, workers: int) -> list[tuple[str, str]]:
+    """What each worker takes, and what goes between them and the caller."""
+    each, travels = -(-plan.shards // workers), plan.travels
+    idle = f" ({plan.shards:,} shards are fewer than the workers)" if plan.shards < workers else ""
+    return [
+        (
+            "workers",
+            f"{workers}, each with a model of its own and up to {each:,} shards: up to "
+            f"{size(plan.costs['store'].total)} for fields on disk, {size(plan.costs['statistics'].total)} for "
+            f"statistics{idle}",
+        ),
+        (
+            "travels",
+            f"to workers up to {size(travels['tokens'])} of token ids; back up to {size(travels['statistics'])} of "
+            f"statistics, or {size(travels['receipts'])} where workers write fields",
+        ),
+    ]
 
 
 def duration(seconds: float) -> str:

@@ -9,6 +9,7 @@ check``, ``from eddyscope.capture.checks import Check``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -278,6 +279,7 @@ def plan(
     shard: int | None = None,
     memory_budget: int | str | None = None,
     measure: bool = False,
+    workers: int | None = None,
     **options: Any,
 ) -> Plan:
     """Say what a capture and its analysis will take, before the work.
@@ -296,6 +298,8 @@ def plan(
         disk.
     measure : bool
         Read a first shard, and say how long reading all documents will take.
+    workers : int, optional
+        Processes that would share the work: memory is then that of each, and ``travels`` what goes between them.
     **options
         Any other argument of :func:`capture`.
 
@@ -317,11 +321,12 @@ def plan(
         import torch  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError("torch", "Planning a capture", "hf") from error
-    from eddyscope.capture.options import Options
+    from eddyscope.capture.options import Options, whole_number
     from eddyscope.capture.planning import measured, plan_within
 
     made = Options.of(options)
     found = plan_within(model, documents, made, shard=shard, budget=memory_budget)
+    found = replace(found, workers=whole_number("workers", workers, "process"))
     return measured(found, model, documents, made) if measure else found
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eddyscope.cli.cluster import Sharing, shared, sharing_options
 from eddyscope.cli.shared import Output, analysis_options, layer_list, output_options, takes
 from eddyscope.errors import UsageError
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 ARRAYS = "Arrays"
 
 
-@takes(analysis=analysis_options, output=output_options)
+@takes(analysis=analysis_options, sharing=sharing_options, output=output_options)
 def analyze_command(
     invocation: typer.Context,
     arrays: Annotated[
@@ -49,6 +50,7 @@ def analyze_command(
     ] = None,
     *,
     analysis: dict[str, Any],
+    sharing: Sharing,
     output: Output,
 ) -> None:
     """Analyse attention that is on disk already; no model and no torch are needed.
@@ -57,7 +59,7 @@ def analyze_command(
 
     Example: eddyscope analyze attention.npz --out study
 
-    Example: eddyscope analyze fields.zarr --out study
+    Example: eddyscope analyze fields.zarr --out study --workers 4
     """
     from eddyscope.cli.progress import Display, layer_progress
     from eddyscope.cli.results import print_results, write_results
@@ -75,8 +77,9 @@ def analyze_command(
             chosen = layer_list(layers)
             if chosen is not None:
                 ensemble = ensemble.select_layers(chosen)
-        with display.stage("analysing", f"Analysing {len(ensemble.layers)} layers") as advance:
-            study = analyze(ensemble, **analysis, progress=layer_progress(advance))
+        text = f"Analysing {len(ensemble.layers)} layers"
+        with shared(sharing, display, invocation) as cluster, display.stage("analysing", text) as advance:
+            study = analyze(ensemble, **analysis, **cluster, progress=layer_progress(advance))
         study = write_results(folder, study, output, display, invocation)
     print_results(study, output)
 

@@ -135,7 +135,7 @@ def capture_command(
             documents = read(reading, loaded, kept.pop("seed"))
         given = capturing | kept | {"device": loading["device"]}
         if not (place.resume and place.store.exists()):  # what is gone on with keeps its own batch
-            say_plan(display, loaded, documents, given, "store", place.shard)
+            say_plan(display, loaded, documents, given, "store", place.shard, sharing.workers)
         text = f"Capturing {len(documents)} documents of {documents.context} tokens"
         with shared(sharing, display, invocation) as cluster, display.stage("capturing", text) as advance:
             store = capture_fields(

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from eddyscope.cli.capture import fields_options
+from eddyscope.cli.cluster import CLUSTER
 from eddyscope.cli.guard import is_debug
 from eddyscope.cli.run import AUTO, Reading, capture_options, look_for, read, reading_options
 from eddyscope.cli.shared import OUTPUT, ModelName, model_options, takes
@@ -33,6 +34,16 @@ def plan_command(
             "--measure", help="Read a first shard, to say how long it takes to read all.", rich_help_panel=OUTPUT
         ),
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes that would share the work: says what each takes, and what travels.",
+            metavar="NUMBER",
+            show_default="none",
+            min=1,
+            rich_help_panel=CLUSTER,
+        ),
+    ] = None,
     *,
     loading: dict[str, Any],
     reading: Reading,
@@ -46,7 +57,7 @@ def plan_command(
 
     Example: eddyscope plan ./model --text books/ --documents 2000 --memory-budget 4GB
 
-    Example: eddyscope plan ./model --text books/ --documents 2000 --measure
+    Example: eddyscope plan ./model --text books/ --documents 2000 --measure --workers 4
     """
     from eddyscope.cli.progress import Display, quiet_libraries
 
@@ -63,5 +74,5 @@ def plan_command(
 
         documents = read(reading, loaded, kept.pop("seed"))
         given = capturing | kept | {"device": loading["device"]}
-        found = plan(loaded.model, documents, shard=shard, measure=measure, **given)
+        found = plan(loaded.model, documents, shard=shard, measure=measure, workers=workers, **given)
     typer.echo(str(found))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eddyscope.cli.cluster import Sharing, shared, sharing_options
 from eddyscope.cli.guard import is_debug
 from eddyscope.cli.shared import (
     ModelName,
@@ -24,7 +27,7 @@ from eddyscope.errors import EddyscopeWarning, InputError, UsageError
 
 if TYPE_CHECKING:
     from eddyscope.cli.model import Loaded
-    from eddyscope.cli.progress import Display
+    from eddyscope.cli.progress import Advance, Display
     from eddyscope.documents import Documents
     from eddyscope.ensemble import AttentionEnsemble
     from eddyscope.statistics import AttentionStatistics
@@ -272,6 +275,7 @@ def _heads(given: str) -> str | list[int]:
     capturing=capture_options,
     analysis=analysis_options,
     trust=trust_options,
+    sharing=sharing_options,
     output=output_options,
 )
 def run_command(
@@ -292,6 +296,7 @@ def run_command(
     capturing: dict[str, Any],
     analysis: dict[str, Any],
     trust: Trust,
+    sharing: Sharing,
     output: Output,
 ) -> None:
     """Let a model read a text, and find out at which distances each layer works and which patterns recur.
@@ -301,7 +306,7 @@ def run_command(
 
     Example: eddyscope run ./model --text book.txt --out study
 
-    Example: eddyscope run ./model --text books/ --documents 2000 --keep statistics --out study
+    Example: eddyscope run ./model --text books/ --documents 2000 --keep statistics --out study --workers 4
     """
     from eddyscope.cli.progress import Display, layer_progress, quiet_libraries
     from eddyscope.cli.results import print_results, write_results
@@ -316,10 +321,12 @@ def run_command(
 
             loaded = resolve_model(model, **loading)
         given = capturing | kept | {"max_lag": analysis["max_lag"], "device": loading["device"]}
-        if reading.documents == AUTO:
-            ensemble, study = _read_on(display, reading, loaded, given, analysis, trust)
-        else:
-            ensemble, study = _read_once(display, reading, loaded, given, analysis)
+        with shared(sharing, display, invocation) as cluster:
+            captured = partial(_captured, loaded.model, given, cluster, folder.stage.parent)
+            if reading.documents == AUTO:
+                ensemble, study = _read_on(display, reading, loaded, captured, analysis, trust, kept, cluster)
+            else:
+                ensemble, study = _read_once(display, reading, loaded, given, captured, analysis, sharing, cluster)
         if trust.nulls:
             from eddyscope.study.nulls import run_nulls
 
@@ -347,21 +354,53 @@ def _kept(keep: str, analysis: dict[str, Any], trust: Trust) -> dict[str, Any]:
     return {"keep": keep, "sinks": (analysis["sink"], other)}
 
 
+#: Captures documents, with progress.
+Captured = Callable[..., "AttentionEnsemble | AttentionStatistics"]
+
+
+def _captured(
+    model: Any,
+    capturing: dict[str, Any],
+    cluster: dict[str, Any],
+    place: Path,
+    documents: Documents,
+    progress: Advance | None = None,
+) -> AttentionEnsemble | AttentionStatistics:
+    """What :func:`eddyscope.capture` gives; fields that a cluster captures are on disk meanwhile."""
+    from eddyscope.capture import capture, capture_fields
+
+    if not cluster or capturing["keep"] == "statistics":
+        found: AttentionEnsemble | AttentionStatistics = capture(
+            model, documents, **capturing, **cluster, progress=progress
+        )
+        return found
+    given = {name: value for name, value in capturing.items() if name != "keep"}
+    store = place / f"fields-{len(documents)}.zarr"
+    return capture_fields(model, documents, store, force=True, **given, **cluster, progress=progress).ensemble()
+
+
 def _read_once(
-    display: Display, reading: Reading, loaded: Loaded, capturing: dict[str, Any], analysis: dict[str, Any]
+    display: Display,
+    reading: Reading,
+    loaded: Loaded,
+    capturing: dict[str, Any],
+    captured: Captured,
+    analysis: dict[str, Any],
+    sharing: Sharing,
+    cluster: dict[str, Any],
 ) -> tuple[AttentionEnsemble | AttentionStatistics, Study]:
     """Read, capture and analyse as many documents as were asked for."""
-    from eddyscope.capture import capture
     from eddyscope.cli.progress import layer_progress
     from eddyscope.study.analyze import analyze
 
     with display.stage("reading", "Reading the text" if reading.text else f"Reading {reading.token_ids}"):
         documents = read(reading, loaded, analysis["seed"])
-    say_plan(display, loaded, documents, capturing, "run" if capturing["keep"] == "fields" else "statistics")
+    goal = "statistics" if capturing["keep"] == "statistics" else "store" if sharing else "run"
+    say_plan(display, loaded, documents, capturing, goal, workers=sharing.workers)
     with display.stage("capturing", _of(documents)) as advance:
-        ensemble = capture(loaded.model, documents, **capturing, progress=advance)
+        ensemble = captured(documents, progress=advance)
     with display.stage("analysing", f"Analysing {len(ensemble.layers)} layers") as advance:
-        return ensemble, analyze(ensemble, **analysis, progress=layer_progress(advance))
+        return ensemble, analyze(ensemble, **analysis, **cluster, progress=layer_progress(advance))
 
 
 def say_plan(
@@ -371,6 +410,7 @@ def say_plan(
     capturing: dict[str, Any],
     goal: str,
     shard: int | None = None,
+    workers: int | None = None,
 ) -> None:
     """Say in a line what the work will take; UsageError where that is more than the budget."""
     from eddyscope.capture.options import Options
@@ -379,19 +419,20 @@ def say_plan(
     given = {name: value for name, value in capturing.items() if name not in ("keep", "sinks")}
     budget = given.pop("memory_budget")
     plan, _ = prepared(loaded.model, documents, Options.of(given), goal, shard=shard, budget=budget)
-    display.say(f"Plan: {plan.line(goal)}")
+    display.say(f"Plan: {replace(plan, workers=workers).line(goal)}")
 
 
 def _read_on(
     display: Display,
     reading: Reading,
     loaded: Loaded,
-    capturing: dict[str, Any],
+    captured: Captured,
     analysis: dict[str, Any],
     trust: Trust,
+    kept: dict[str, Any],
+    cluster: dict[str, Any],
 ) -> tuple[AttentionEnsemble | AttentionStatistics, Study]:
     """Read on until a measure is known well enough."""
-    from eddyscope.capture import capture
     from eddyscope.study.auto import LAG_MEASURE, MEASURE, PRECISION, read_on
 
     if reading.token_ids is not None or "-" in reading.text:
@@ -399,10 +440,10 @@ def _read_on(
     with display.stage("capturing", "Reading until the measure is known"):
         return read_on(
             lambda count: read(replace(reading, documents=str(count)), loaded, analysis["seed"]),
-            lambda documents: capture(loaded.model, documents, **capturing),
-            analysis=analysis,
+            captured,
+            analysis=analysis | cluster,
             precision=PRECISION if trust.precision is None else trust.precision,
-            measure=trust.measure or (MEASURE if capturing["keep"] == "fields" else LAG_MEASURE),
+            measure=trust.measure or (MEASURE if kept["keep"] == "fields" else LAG_MEASURE),
         )
 
 

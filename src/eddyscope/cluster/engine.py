@@ -53,7 +53,10 @@ class Engine:
 
     def submit(self, task: Callable[..., Any], *given: Any, priority: int = 0) -> Any:
         """Hand a task to the cluster; returns its future, which may be given to other tasks."""
-        return self.client.submit(task, *given, pure=False, priority=priority, retries=0)
+        with warnings.catch_warnings():
+            # Fields in memory are large, and there is no other way for them to travel.
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            return self.client.submit(task, *given, pure=False, priority=priority)
 
     def done(self, futures: Iterable[Any]) -> Iterator[tuple[Any, Outcome]]:
         """Futures that are finished, at least one, each with its outcome.
@@ -67,18 +70,26 @@ class Engine:
         while True:
             with self.watched():
                 try:
-                    finished = wait(waiting, timeout=LOOK, return_when="FIRST_COMPLETED").done
+                    with self.client.as_current():
+                        finished = wait(waiting, timeout=LOOK, return_when="FIRST_COMPLETED").done
                 except TimeoutError:
                     self._look()
                     continue
-                results = self.client.gather(list(finished), errors="raise")
+                results = self._gathered(list(finished))
             yield from zip(finished, results, strict=True)
             return
 
-    def result(self, future: Any) -> Any:
-        """The value of one task; raises what it met."""
-        ((_, outcome),) = self.done([future])
-        return outcome.unwrap()
+    def _gathered(self, finished: list[Any]) -> list[Outcome]:
+        """Outcomes of tasks; an exception is of a worker that could not even begin."""
+        try:
+            return list(self.client.gather(finished))
+        except (OSError, CancelledError, _distributed().KilledWorker):
+            raise
+        except Exception as error:
+            raise ClusterError(
+                f"A worker could not take its work ({type(error).__name__}: {_reason(error)}).",
+                "Is the same version of eddyscope installed on all machines?",
+            ) from error
 
     @contextmanager
     def watched(self) -> Iterator[None]:

@@ -15,7 +15,8 @@ from eddyscope.capture.session import Progress, Session
 from eddyscope.capture.shards import capture_to_store
 from eddyscope.cluster.address import checked
 from eddyscope.cluster.engine import Engine, connected
-from eddyscope.cluster.flow import flow, shard_of, take
+from eddyscope.cluster.flow import flow
+from eddyscope.cluster.handing import shard_of, take
 from eddyscope.cluster.job import job_of
 from eddyscope.cluster.models import passage_of
 from eddyscope.cluster.work import Shard, shard_to_store

@@ -20,7 +20,8 @@ from eddyscope.capture.session import Progress, Session, opened
 from eddyscope.capture.streaming import Worst, assembled, groups_of, shard_size, taken_sinks
 from eddyscope.cluster.address import checked
 from eddyscope.cluster.engine import Engine, connected
-from eddyscope.cluster.flow import flow, shard_of, take
+from eddyscope.cluster.flow import flow
+from eddyscope.cluster.handing import shard_of, take
 from eddyscope.cluster.job import Job, job_of
 from eddyscope.cluster.models import passage_of
 from eddyscope.cluster.outcome import Outcome
@@ -34,10 +35,8 @@ from eddyscope.cluster.work import (
     statistics_of,
 )
 from eddyscope.lagfield import IntArray
+from eddyscope.plans import MERGED
 from eddyscope.statistics import AttentionStatistics, checked_sinks
-
-#: Shards whose statistics are merged on the workers before they travel to the caller.
-BLOCK = 4
 
 
 def stream_on(
@@ -111,7 +110,7 @@ class _Run:
             if block is not None:
                 yield block[1], block[0]
 
-        for known, outcome in flow(self.engine, self._shards(), submit, spare=2 + BLOCK):
+        for known, outcome in flow(self.engine, self._shards(), submit, spare=2 + MERGED):
             value = outcome.unwrap()
             if not isinstance(known, Shard):
                 total.take(known, value)
@@ -142,7 +141,7 @@ class _Blocks:
         """Take the statistics of the next shard; number and future of its block where it is the last of that."""
         self._futures.append(future)
         self._left -= 1
-        if self._left and len(self._futures) < BLOCK:
+        if self._left and len(self._futures) < MERGED:
             return None
         top = tree(self._futures, lambda one, other: self._engine.submit(merged, one, other, priority=1))
         number, self._number, self._futures = self._number, self._number + 1, []

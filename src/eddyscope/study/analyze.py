@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,12 @@ import xarray as xr
 
 from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.errors import EddyscopeWarning, InputError
+from eddyscope.fieldstore import FieldStore
 from eddyscope.lagfield import LagField
 from eddyscope.schema import FORMAT_VERSION
 from eddyscope.statistics import AttentionStatistics
+from eddyscope.study.blocklayer import layer_in_blocks, sample_in_blocks
+from eddyscope.study.blockplan import BlockPlan, plan_blocks
 from eddyscope.study.heads import with_heads
 from eddyscope.study.layer import analyze_field, analyze_statistics
 from eddyscope.study.options import Options, make_options, refuse_overridden
@@ -28,7 +32,7 @@ from eddyscope.study.study import Study
 
 
 def analyze(
-    ensemble: AttentionEnsemble | AttentionStatistics,
+    ensemble: AttentionEnsemble | AttentionStatistics | FieldStore,
     preset: str | None = None,
     scales: Sequence[float] | None = None,
     omega0: float = 6.0,
@@ -45,14 +49,18 @@ def analyze(
     tolerances: Sequence[float] = (0.10, 0.05, 0.01),
     intervals: bool = True,
     seed: int = 0,
+    memory_budget: int | str | None = None,
+    scratch: str | Path | None = None,
+    workers: int | None = None,
+    dask: Any = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Study:
     """At which distances does each layer work, which patterns recur, how many does it need.
 
     Parameters
     ----------
-    ensemble : AttentionEnsemble or AttentionStatistics
-        Of statistics everything along the lag is computed as of fields; what needs fields (POD of the field and of
+    ensemble : AttentionEnsemble, FieldStore or AttentionStatistics
+        A store gives its fields layer by layer. Of statistics everything along the lag is computed as of fields; what needs fields (POD of the field and of
         bands, coherence) is NaN, with the status ``fields not kept``.
     preset : {"published"}, optional
         The published script's conventions. It fixes omega0, select, window, edges, sinks, min_query and max_lag;
@@ -90,6 +98,18 @@ def analyze(
         then have the status ``untested``.
     seed : int
         Of everything random; kept in the study.
+    memory_budget : int or str, optional
+        Memory that the process may take, in bytes or as ``"2GB"``. A layer whose analysis is estimated to take more is
+        analysed in blocks of documents, with its fields and Grams in scratch files: up to 4,000 documents with the same
+        results, beyond with the leading 200 eigenvalues of the field POD and their exact sum. By default what the
+        machine has left; fields on disk of more than 4,000 documents are analysed in blocks in any case.
+    scratch : str or Path, optional
+        Where to make the folder for scratch files, which is removed at the end; that for temporary files by default.
+    workers : int, optional
+        Processes on this machine that share the layers, one thread each. Needs the extra ``cluster``.
+    dask : str or distributed.Client, optional
+        In place of ``workers``: address of the scheduler of a Dask cluster that is there, or a client of it. Fields on
+        disk are read by its workers, which must see the store; others travel to them.
     progress : callable, optional
         Called with (layer, number done, number of all).
 
@@ -99,8 +119,12 @@ def analyze(
 
     Raises
     ------
+    ClusterError, MissingDependencyError
+        Where workers are asked for and cannot be had, or are lost for good.
     UsageError
-        Where an option is not one of those allowed.
+        Where an option is not one of those allowed, or the budget is too small.
+    StoreError
+        Where the disk has no space for the scratch files.
     InputError
         Where the fields are too short, an option needs lags that were not kept, or statistics cannot answer it.
     """
@@ -109,6 +133,8 @@ def analyze(
         "window": window, "modes": modes, "edges": edges, "sink": sink, "sink_pod": sink_pod, "min_query": min_query,
         "max_lag": max_lag, "lags": lags, "tolerances": tolerances, "intervals": intervals, "seed": seed,
     }  # fmt: skip
+    if isinstance(ensemble, FieldStore):
+        ensemble = ensemble.ensemble()
     if not isinstance(ensemble, AttentionEnsemble | AttentionStatistics):
         raise InputError(
             f"The attention is {type(ensemble).__name__}, expected an AttentionEnsemble.",
@@ -119,17 +145,23 @@ def analyze(
     if ensemble.provenance.get("unnormalised"):
         options = replace(options, sink="keep", sink_pod="keep")
     started = time.perf_counter()
+    plan: BlockPlan | None = None
     if isinstance(ensemble, AttentionStatistics):
         ensemble.expect_answers(options)
         sample = ensemble.sample(options.intervals)
     else:
         _warn_of_masked_half(ensemble, options)
-        sample = sample_of(ensemble, options.intervals)
+        plan = plan_blocks(ensemble, options, memory_budget, scratch)
+        sample = (sample_of if plan is None else sample_in_blocks)(ensemble, options.intervals)
     nodes: dict[str, xr.Dataset] = {}
-    for done, name in enumerate(ensemble.layers):
+    if workers is not None or dask is not None:
+        from eddyscope.cluster.analysis import layers_on
+
+        nodes = layers_on(ensemble, options, sample, workers, dask, progress)
+    for done, name in enumerate(ensemble.layers if not nodes else ()):
         if progress is not None:
             progress(name, done, len(ensemble.layers))
-        nodes[name] = _layer(ensemble, name, options, sample)
+        nodes[name] = analyze_layer(ensemble, name, options, sample, plan, _within(progress, ensemble.layers, done))
     if progress is not None:
         progress("", len(ensemble.layers), len(ensemble.layers))
     _warn_of_sinks(nodes)
@@ -176,13 +208,33 @@ def _warn_of_sinks(nodes: dict[str, xr.Dataset]) -> None:
     )
 
 
-def _layer(
-    ensemble: AttentionEnsemble | AttentionStatistics, name: str, options: Options, sample: Sample
+def _within(
+    progress: Callable[[str, int, int], None] | None, layers: Sequence[str], done: int
+) -> Callable[[float], None]:
+    """Progress inside a layer that is analysed in blocks: hundredths of layers."""
+
+    def advance(share: float) -> None:
+        if progress is not None:
+            progress(layers[done], int(100 * (done + share)), 100 * len(layers))
+
+    return advance
+
+
+def analyze_layer(
+    ensemble: AttentionEnsemble | AttentionStatistics,
+    name: str,
+    options: Options,
+    sample: Sample,
+    plan: BlockPlan | None = None,
+    advance: Callable[[float], None] = lambda share: None,
 ) -> xr.Dataset:
+    """All results of one layer, over its heads where each was kept; in blocks of documents where there is a plan."""
     info = ensemble.info[name]
     field: LagField | None = None
     if isinstance(ensemble, AttentionStatistics):
         found = {label: analyze_statistics(own, options, sample) for label, own in ensemble.layers_of[name].items()}
+    elif plan is not None:
+        found, field = layer_in_blocks(ensemble, name, options, sample, plan, advance)
     else:
         field = ensemble.fields[name]
         found = {label: analyze_field(field.select_head(label), options, sample, info.kind) for label in field.heads}

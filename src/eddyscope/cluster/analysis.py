@@ -1,0 +1,57 @@
+"""An analysis on a cluster: each layer is a task, with its jackknife and everything else that resamples."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import xarray as xr
+
+from eddyscope.cluster.engine import connected
+from eddyscope.cluster.flow import flow
+from eddyscope.cluster.outcome import attempt
+from eddyscope.ensemble import AttentionEnsemble
+from eddyscope.statistics import AttentionStatistics
+from eddyscope.study.analyze import analyze_layer
+from eddyscope.study.options import Options
+from eddyscope.study.sample import Sample
+
+
+def layers_on(
+    ensemble: AttentionEnsemble | AttentionStatistics,
+    options: Options,
+    sample: Sample,
+    workers: int | None,
+    dask: Any,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> dict[str, xr.Dataset]:
+    """All results of every layer, each computed by a worker; see :func:`eddyscope.analyze`.
+
+    Fields on disk are read where they are needed, so that their place is all that travels; fields and statistics in
+    memory travel, a few layers at a time. What comes back is what the study keeps.
+    """
+    names, found = list(ensemble.layers), dict[str, xr.Dataset]()
+    with connected(workers, dask) as engine:
+
+        def submit(name: str) -> list[tuple[Any, str]]:
+            return [(engine.submit(layer_of, _packed(ensemble, name), name, options, sample), name)]
+
+        for name, outcome in flow(engine, names, submit):
+            found[name] = outcome.unwrap()
+            if progress is not None:
+                progress(name, len(found), len(names))
+    return {name: found[name] for name in names}
+
+
+def _packed(ensemble: AttentionEnsemble | AttentionStatistics, name: str) -> bytes:
+    """One layer as it travels; opened by the task, so that what goes wrong then is an error like any other."""
+    one = replace(ensemble.select_layers((name,)), documents=None)
+    return pickle.dumps(one, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+@attempt
+def layer_of(packed: bytes, name: str, options: Options, sample: Sample) -> xr.Dataset:
+    """All results of one layer, on a worker."""
+    return analyze_layer(pickle.loads(packed), name, options, sample)
