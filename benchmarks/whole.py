@@ -76,7 +76,7 @@ class Work:
     """What ``eddyscope run`` does between reading the text and drawing, and the passes that it cannot save."""
 
     def __init__(self, count: int, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.saved = folder, 0
         loaded = resolve_model("base")
         self.model = loaded.model
         text = demo_text(folder)
@@ -101,7 +101,8 @@ class Work:
     def study(self, intervals: bool = True) -> es.Study:
         """Capture, analyse and save."""
         study = es.analyze(self.capture(), intervals=intervals)
-        study.save(self.folder / "study.zarr", force=True)
+        self.saved += 1
+        study.save(self.folder / f"study-{self.saved}.zarr")  # a new place, as removing what was there takes long
         return study
 
     def report(self) -> None:

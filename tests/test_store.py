@@ -5,6 +5,7 @@ import os
 import shutil
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -256,3 +257,37 @@ def test_objects_other_than_strings_are_refused(study: es.Study, tmp_path: Path)
 
 def test_a_study_may_be_moved(study: es.Study, stored: Path, tmp_path: Path) -> None:
     assert_same(study, es.open_study(stored.rename(tmp_path / "elsewhere")))
+
+
+def test_small_arrays_are_stored_as_zarr_itself_stores_them() -> None:
+    import asyncio
+
+    from zarr.storage import MemoryStore
+
+    from eddyscope import zarrgroup
+
+    data = xr.Dataset(
+        {
+            "number": ((), 1.5, {"units": "tokens"}),
+            "empty": (("none",), np.zeros(0, dtype=np.float32)),
+            "row": (("lag",), np.array([np.nan, np.inf, -0.0])),
+            "big_endian": (("lag",), np.arange(3, dtype=">i4")),
+            "flags": (("mode", "lag"), np.eye(2, 3, dtype=bool), {"long_name": "é", "share": np.float64(0.5)}),
+            "counts": (("mode", "lag"), np.asfortranarray(np.arange(6, dtype=np.int64).reshape(2, 3))),
+        }
+    )
+    files = zarrgroup.pack_group(data)
+
+    async def by_zarr() -> dict[str, bytes]:
+        held: dict[str, Any] = {}
+        for name, variable in data.variables.items():
+            await zarrgroup._write(MemoryStore(held), str(name), variable)
+        return {path: buffer.to_bytes() for path, buffer in held.items()}
+
+    def read(path: str, content: bytes) -> Any:
+        return json.loads(content) if path.endswith(".json") else content
+
+    both = [{path: read(path, content) for path, content in part.items()} for part in (files, asyncio.run(by_zarr()))]
+    for part in both:
+        del part["zarr.json"]  # of the group
+    assert both[0] == both[1]

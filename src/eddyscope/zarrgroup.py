@@ -7,6 +7,7 @@ variables, which this writes several times as fast. xarray can read what is writ
 from __future__ import annotations
 
 import asyncio
+import json
 import warnings
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -78,22 +79,61 @@ async def _pack(data: xr.Dataset) -> dict[str, bytes]:
     for name, variable in data.variables.items():
         values = variable.values
         text = values.dtype.kind in "OUT"
-        array = await zarr.create_array(
-            store,
-            name=str(name),
-            shape=values.shape,
-            dtype=str if text else values.dtype,
-            chunks=_chunks(variable),
-            compressors=_CODEC if not text and values.nbytes >= _COMPRESSED else None,
-            chunk_key_encoding={"name": "default", "separator": "."},  # fewer folders than "/"
-            dimension_names=[str(dim) for dim in variable.dims],
-            attributes=_plain(variable.attrs),
-            zarr_format=3,
-            config={"write_empty_chunks": True},  # so that every value is on disk and can be verified
-        )
+        if text or values.nbytes >= _COMPRESSED:
+            await _write(store, str(name), variable)
+    files = {path: buffer.to_bytes() for path, buffer in held.items()}
+    return files | await _small_files(data)
+
+
+async def _write(store: MemoryStore, name: str, variable: xr.Variable) -> None:
+    """Write one variable through zarr."""
+    values = variable.values
+    text = values.dtype.kind in "OUT"
+    array = await zarr.create_array(
+        store,
+        name=name,
+        shape=values.shape,
+        dtype=str if text else values.dtype,
+        chunks=_chunks(variable),
+        compressors=_CODEC if not text and values.nbytes >= _COMPRESSED else None,
+        chunk_key_encoding={"name": "default", "separator": "."},  # fewer folders than "/"
+        dimension_names=[str(dim) for dim in variable.dims],
+        attributes=_plain(variable.attrs),
+        zarr_format=3,
+        config={"write_empty_chunks": True},  # so that every value is on disk and can be verified
+    )
+    if values.size:
+        await array.setitem(..., values)
+
+
+async def _small_files(data: xr.Dataset) -> dict[str, bytes]:
+    """Files of the numbers that are stored as they are, in one chunk.
+
+    A study has thousands of them, and zarr takes a millisecond for each. What is the same for all of one type is taken
+    from zarr, once.
+    """
+    files: dict[str, bytes] = {}
+    templates: dict[np.dtype[Any], dict[str, Any]] = {}
+    for name, variable in data.variables.items():
+        values = variable.values
+        if values.dtype.kind in "OUT" or values.nbytes >= _COMPRESSED:
+            continue
+        if values.dtype not in templates:
+            held: dict[str, Any] = {}
+            await _write(MemoryStore(held), "one", xr.Variable((), np.zeros((), values.dtype)))
+            templates[values.dtype] = json.loads(held["one/zarr.json"].to_bytes())
+        shape: dict[str, Any] = {
+            "shape": list(values.shape),
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(_chunks(variable))}},
+            "attributes": _plain(variable.attrs),
+        }
+        if variable.dims:
+            shape["dimension_names"] = [str(dim) for dim in variable.dims]
+        files[f"{name}/zarr.json"] = json.dumps(templates[values.dtype] | shape).encode()
         if values.size:
-            await array.setitem(..., values)
-    return {path: buffer.to_bytes() for path, buffer in held.items()}
+            little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+            files[f"{name}/{'.'.join(['c', *'0' * values.ndim])}"] = little.tobytes()
+    return files
 
 
 async def _read(folder: Path) -> xr.Dataset:

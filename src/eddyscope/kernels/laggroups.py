@@ -60,13 +60,38 @@ class LagGroups:
         array, shape (lag, lag)
             NaN where either set is empty.
         """
-        size, of_centre = int(self.counts[members].sum()), int(self.counts[centre].sum())
-        if not size or not of_centre:
-            return np.full(self.products.shape[1:], np.nan)
-        own = self.sums[members].sum(axis=0) / size  # mean field of the members
-        shift = own - self.sums[centre].sum(axis=0) / of_centre if members is not centre else np.zeros_like(own)
-        spread = self.products[members].sum(axis=0) / size - own @ own.T / self.rows
+        own, spread = self._moments(members)
+        if members is centre:
+            return spread
+        shift = own - self._moments(centre)[0]
         return np.asarray(spread + shift @ shift.T / self.rows)
+
+    def sides(self, first: BoolArray, second: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Covariances of the documents of two sets of groups, and the product of the difference of their means.
+
+        The sum of the second and the third is ``about(second, first)``, that of the first and the third
+        ``about(first, second)``.
+
+        Parameters
+        ----------
+        first, second : bool array, shape (group,)
+
+        Returns
+        -------
+        three arrays, each of shape (lag, lag)
+        """
+        (mine, own), (theirs, other) = self._moments(first), self._moments(second)
+        apart = mine - theirs
+        return own, other, np.asarray(apart @ apart.T / self.rows)
+
+    def _moments(self, members: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Mean field (lag, row) and covariance (lag, lag) of the documents of some groups; NaN where there are none."""
+        size = int(self.counts[members].sum())
+        if not size:
+            return np.full(self.sums.shape[1:], np.nan), np.full(self.products.shape[1:], np.nan)
+        weights = members / size  # one product each, where a sum over chosen groups would copy them first
+        own = np.tensordot(weights, self.sums, 1)
+        return own, np.tensordot(weights, self.products, 1) - own @ own.T / self.rows
 
     def without(self, group: int) -> FloatArray:
         """Covariance with one group left out, shape (lag, lag)."""

@@ -231,14 +231,16 @@ def resolved_lag_decay(sums: LagGroups, *, jackknife: bool = True, splits: int =
     return replace(found, curves=np.stack(parts))
 
 
-def noise_reduced(eigenvalues: FloatArray, documents: int) -> FloatArray:
+def noise_reduced(eigenvalues: FloatArray, documents: int, energy: float | None = None) -> FloatArray:
     """Eigenvalues with the floor taken off: ``l_k - (tr - sum_{i<=k} l_i) / (N - 1 - k)``, of ``S = G / (N - 1)``.
 
     Parameters
     ----------
     eigenvalues : array, shape (rank,)
-        Of the snapshot Gram with the factor 1/N: all N - 1 of them, descending.
+        Of the snapshot Gram with the factor 1/N: all N - 1 of them, descending, or the leading ones.
     documents : int
+    energy : float, optional
+        Sum of all eigenvalues, where not all are given.
 
     Returns
     -------
@@ -250,9 +252,10 @@ def noise_reduced(eigenvalues: FloatArray, documents: int) -> FloatArray:
     ----------
     Yata and Aoshima (2012), J. Multivariate Anal. 105, 193-215.
     """
-    unbiased = np.asarray(eigenvalues, dtype=np.float64) * (documents / max(documents - 1, 1))
+    scale = documents / max(documents - 1, 1)
+    unbiased = np.asarray(eigenvalues, dtype=np.float64) * scale
     left = documents - 1 - np.arange(1, unbiased.size + 1)
-    rest = unbiased.sum() - np.cumsum(unbiased)
+    rest = (unbiased.sum() if energy is None else energy * scale) - np.cumsum(unbiased)
     return np.asarray(np.where(left > 0, unbiased - rest / np.maximum(left, 1), np.nan))
 
 
@@ -301,13 +304,13 @@ def _halves_of_points(points: FloatArray, halves: BoolArray, used: BoolArray, co
 def _halves_of_groups(sums: LagGroups, halves: BoolArray, used: BoolArray, count: int) -> Halves:
     train, heldout, cross = [], [], []
     for half in halves:
-        sides = [half & used, ~half & used]
+        *sides, apart = sums.sides(half & used, ~half & used)
         found = []
-        for i in range(2):
-            values, vectors = np.linalg.eigh(sums.covariance(sides[i]))
+        for side in sides:
+            values, vectors = np.linalg.eigh(side)
             found.append((np.maximum(values[::-1][:count], 0), vectors[:, ::-1][:, :count]))
         train.append(np.stack([variances for variances, _ in found]))
-        about = [sums.about(sides[1 - i], sides[i]) for i in range(2)]
+        about = [sides[1] + apart, sides[0] + apart]
         along = [((about[i] @ found[i][1]) * found[i][1]).sum(axis=0) for i in range(2)]
         heldout.append(np.maximum(np.stack(along), 0.0))  # rounding may leave less than nothing
         cross.append(found[0][1].T @ found[1][1])
