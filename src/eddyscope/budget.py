@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 from eddyscope.errors import UsageError
 from eddyscope.plans import GOALS, Plan, Work, cost, size
@@ -144,6 +147,14 @@ _UNITS = {
     "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
     "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "b": 1.0,
 }  # fmt: skip
+
+
+def resident_bytes() -> int:
+    """Memory that this process takes now."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except (OSError, IndexError, ValueError):  # not Linux: the most that it was so far
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _rounded_up(count: int) -> str:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from eddyscope.budget import budget_bytes, fitted
+from eddyscope.budget import budget_bytes, fitted, resident_bytes
 from eddyscope.capture.batches import Reading, as_reading, batch_size
 from eddyscope.capture.checks import Probe
 from eddyscope.capture.hf import stated_sites
@@ -183,16 +180,9 @@ def model_size(model: Any, options: Options, length: int) -> ModelSize:
 
 def process_bytes(model: nn.Module) -> int:
     """Memory that this process takes, without the weights of the model."""
-    resident = _resident()
+    resident = resident_bytes()
     here = [p for p in [*model.parameters(), *model.buffers()] if p.device.type == "cpu"]
     return max(0, resident - sum(p.numel() * p.element_size() for p in here))
-
-
-def _resident() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    except (OSError, IndexError, ValueError):  # not Linux: the most that it was so far
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _is_meta(model: nn.Module) -> bool:

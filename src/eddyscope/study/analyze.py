@@ -60,8 +60,8 @@ def analyze(
     Parameters
     ----------
     ensemble : AttentionEnsemble, FieldStore or AttentionStatistics
-        A store gives its fields layer by layer. Of statistics everything along the lag is computed as of fields; what needs fields (POD of the field and of
-        bands, coherence) is NaN, with the status ``fields not kept``.
+        A store gives its fields layer by layer. Of statistics everything along the lag is computed as of fields; what
+        needs fields (POD of the field and of bands, coherence) is NaN, with the status ``fields not kept``.
     preset : {"published"}, optional
         The published script's conventions. It fixes omega0, select, window, edges, sinks, min_query and max_lag;
         another value given beside it is an error.

@@ -55,7 +55,7 @@ def analyze_field(field: LagField, options: Options, sample: Sample, kind: str =
         With packed modes and maps; see :meth:`eddyscope.Study.layer` for the variables.
     """
     geometry = field.geometry
-    _check_length(geometry)
+    check_length(geometry)
     source = FieldSource(field, sample.groups, options.max_lag, kind)
     spectral = None
     if options.preset == "published" and kind != "cross":
@@ -75,7 +75,7 @@ def analyze_field(field: LagField, options: Options, sample: Sample, kind: str =
         "early_share": ((), early_share(geometry, pods[0])),
         **top_document_variables(values, geometry, weights, pods, passed, min_query),
         **coherence_variables(field, options, lags.bands, lags.found, sample.groups is not None, raw),
-        **_groups(sample),
+        **group_variables(sample),
     }
     if sample.groups is not None:
         level = None
@@ -85,7 +85,7 @@ def analyze_field(field: LagField, options: Options, sample: Sample, kind: str =
         computed = Decomposed(geometry, pods, weights, passed, min_query)
         variables |= pod_trust(options, sample, computed, variables)
         variables |= lag_trust(source, options, sample, lags, level, variables)
-    return _dataset(variables, source, options, lags)
+    return layer_dataset(variables, source, options, lags)
 
 
 def analyze_statistics(head: HeadStatistics, options: Options, sample: Sample) -> xr.Dataset:
@@ -98,7 +98,7 @@ def analyze_statistics(head: HeadStatistics, options: Options, sample: Sample) -
     sample : Sample
     """
     geometry, by_group = head.geometry, sample.groups is not None
-    _check_length(geometry)
+    check_length(geometry)
     lags = analyze_lags(head, options, by_group)
     min_query, bands = query_start(geometry, options), len(lags.bands)
     ranks = rank_count(head, lags.axis)
@@ -106,16 +106,17 @@ def analyze_statistics(head: HeadStatistics, options: Options, sample: Sample) -
         **lags.variables,
         **no_pod_variables(options, bands, ranks, geometry.lags.size),
         **field_variables(geometry, head.field.mean, head.field.energy_by_query(geometry), min_query),
-        **_groups(sample),
+        **group_variables(sample),
     }
     if sample.groups is not None:
         level = head.field.level(geometry.query_mask(min_query), min_query)
         variables |= no_pod_trust(options, head.masses.counts.size, bands, NOT_KEPT, variables)
         variables |= lag_trust(head, options, sample, lags, level, variables)
-    return _dataset(variables, head, options, lags)
+    return layer_dataset(variables, head, options, lags)
 
 
-def _check_length(geometry: LagGeometry) -> None:
+def check_length(geometry: LagGeometry) -> None:
+    """Refuse a field that has no lag axis worth the name."""
     if min(geometry.queries, geometry.keys) < MIN_LENGTH:
         raise InputError(
             f"Attention has {geometry.queries} queries and {geometry.keys} keys; an analysis along the lag needs at "
@@ -124,7 +125,8 @@ def _check_length(geometry: LagGeometry) -> None:
         )
 
 
-def _groups(sample: Sample) -> Variables:
+def group_variables(sample: Sample) -> Variables:
+    """Jackknife group of each document."""
     groups = np.full(sample.blocks.size, -1) if sample.groups is None else sample.groups
     return {"group": (("document",), groups)}
 
@@ -137,7 +139,7 @@ COORDINATES = (
 )  # fmt: skip
 
 
-def _dataset(variables: Variables, source: LagSource, options: Options, lags: LagAnalysis) -> xr.Dataset:
+def layer_dataset(variables: Variables, source: LagSource, options: Options, lags: LagAnalysis) -> xr.Dataset:
     """Variables with their attributes, coordinates, and the parameters of the node."""
     geometry = source.geometry
     variables = {

@@ -21,6 +21,20 @@ NO_FLUCTUATION = "no fluctuation"
 #: Status of what only fields can tell, where statistics alone were kept.
 NOT_KEPT = "fields not kept"
 
+#: Leading eigenvalues that are known where there are too many documents for a full eigenproblem.
+LEADING = 200
+
+
+def beyond(count: int) -> str:
+    """Status of what lies beyond the eigenvalues that are known, such as ``> 200``."""
+    return f"> {count}"
+
+
+#: Status of what would need every eigenvalue, where only the leading ones are known.
+LEADING_ALONE = "leading eigenvalues alone"
+#: Status of results that come from a sketch of the field.
+APPROXIMATE = "approximate"
+
 #: Measures with one value a spectrum, in the order in which tables show them.
 SCALAR_MEASURES = (
     "beta_published",
@@ -121,6 +135,66 @@ def measure(
     largest = eigenvalues.size if samples is None else samples
     rank_statuses = ["unresolved" if r > largest / 2 else plain for r in ranks]
     return Measures(values, statuses, ranks, rank_statuses)
+
+
+def measure_leading(
+    eigenvalues: FloatArray,
+    energy: float,
+    tolerances: tuple[float, ...],
+    *,
+    ratio: float,
+    documents: int,
+    absolute_floor: float | None = None,
+    status: str = "ok",
+) -> Measures:
+    """All measures of a spectrum of which the leading eigenvalues and the sum of all are known.
+
+    Parameters
+    ----------
+    eigenvalues : array, shape (rank,)
+        Descending; at least the 30 that the decay is fitted to, and fewer than N - 1.
+    energy : float
+        Sum of all eigenvalues, exact.
+    tolerances : tuple of float
+    ratio : float
+        Unbiased participation ratio; NaN where it is not known.
+    documents : int
+        N.
+    absolute_floor : float, optional
+        As in :func:`measure`.
+    status : str
+        In the place of ``ok``: ``approximate`` where the eigenvalues are.
+
+    Notes
+    -----
+    An effective rank that the known eigenvalues do not reach is NaN with the status ``> 200`` (how many there are); the
+    entropy rank, which all eigenvalues enter, is NaN with the status ``leading eigenvalues alone``.
+    """
+    rest = energy - float(eigenvalues.sum())
+    if rest <= _ROUNDING * energy:  # there are no others
+        found = measure(eigenvalues, tolerances, absolute_floor=absolute_floor, samples=documents - 1)
+        ranks, words = found.effective_rank, list(found.effective_rank_status)
+        values, statuses = dict(found.values), dict(found.statuses)
+    else:
+        found = measure(np.append(eigenvalues, rest), tolerances, absolute_floor=absolute_floor, samples=documents - 1)
+        reached = found.effective_rank <= eigenvalues.size
+        ranks = np.where(reached, found.effective_rank, np.nan)
+        words = [
+            w if r else beyond(eigenvalues.size) for w, r in zip(found.effective_rank_status, reached, strict=True)
+        ]
+        values, statuses = dict(found.values), dict(found.statuses)
+        values["entropy_rank"], statuses["entropy_rank"] = float("nan"), LEADING_ALONE
+    values["participation_ratio"] = ratio
+    if energy > 0:
+        statuses["participation_ratio"] = "ok" if np.isfinite(ratio) else LEADING_ALONE
+    if status != "ok":
+        statuses = {name: status if known == "ok" else known for name, known in statuses.items()}
+        words = [status if known == "ok" else known for known in words]
+    return Measures(values, statuses, ranks, words)
+
+
+#: Energy beyond the known eigenvalues below this share is rounding.
+_ROUNDING = 1e-12
 
 
 def _participation(eigenvalues: FloatArray, gram: FloatArray | None) -> float:

@@ -18,9 +18,9 @@ class Pod:
     Parameters
     ----------
     gram : array, shape (document, document)
-        With the factor 1/N.
+        With the factor 1/N; empty where it is not held.
     eigenvalues : array, shape (rank,)
-        N - 1 of them, descending, zero past the rank.
+        N - 1 of them, descending, zero past the rank; of large ensembles the leading ones.
     coefficients : array, shape (document, mode)
     modes : array, shape (mode, entry)
         Packed, unit norm, zero for queries that were left out; NaN past the rank.
@@ -62,13 +62,14 @@ def pod_of_windows(
     per_entry = np.where(used, weights[:, geometry.entry_lag - geometry.lags[0]], 0.0)
     patterns = modes_of_windows(values, found, per_entry, count, passed.mean)
     held = np.add.reduceat(used.astype(np.float64), geometry.offsets[:-1])
-    pods = [_assemble(*each, geometry, held) for each in zip(passed.grams, found, patterns, strict=True)]
+    pods = [assembled(*each, geometry, held) for each in zip(passed.grams, found, patterns, strict=True)]
     return pods, passed
 
 
-def _assemble(
+def assembled(
     gram: FloatArray, decomposition: Decomposition, patterns: FloatArray, geometry: LagGeometry, held: FloatArray
 ) -> Pod:
+    """The POD of one window from its eigenpairs and modes, whose signs are set; ``held`` as in :func:`lag_profile`."""
     sign = fix_signs(patterns)
     for row in np.flatnonzero(sign < 0):
         np.negative(patterns[row], out=patterns[row])

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from eddyscope.kernels.gram import FieldPass
-from eddyscope.lagfield import FloatArray, LagField, LagGeometry
+from eddyscope.kernels.pairs import PairStatistics
+from eddyscope.lagfield import ComplexArray, FloatArray, LagField, LagGeometry
 from eddyscope.study.bands import Band
 from eddyscope.study.coherence import field_coherence, field_pair_statistics
 from eddyscope.study.laganalysis import padded
 from eddyscope.study.lagpart import Variables, measure_variables
-from eddyscope.study.measures import NOT_KEPT, measure
+from eddyscope.study.measures import NOT_KEPT, Measures, measure
 from eddyscope.study.modes import Pod
 from eddyscope.study.options import Options
 from eddyscope.study.published import EIGENVALUE_FLOOR
@@ -35,23 +36,36 @@ def _decomposition_variables(
     prefix: str, pods: list[Pod], dims: tuple[str, ...], options: Options, sample: Sample, ranks: int
 ) -> Variables:
     """Eigenvalues, modes, coefficients and measures; ``dims`` is ("band",), or () for the one without a window."""
-    floor = EIGENVALUE_FLOOR if options.preset == "published" else None
-    measures = [
-        measure(
-            p.eigenvalues,
-            options.tolerances,
-            gram=sample.gram(p.gram),
-            absolute_floor=floor,
-            samples=max(1, sample.distinct.size - 1),
-        )
-        for p in pods
-    ]
+    variables = decomposition_variables(
+        prefix, pods, dims, options, ranks, [measured(p, options, sample) for p in pods]
+    )
+    if pods[0].gram.shape[0] <= KEPT_GRAM:
+        grams = [p.gram for p in pods]
+        variables[f"{prefix}gram"] = ((*dims, "document", "other_document"), np.stack(grams) if dims else grams[0])
+    return variables
+
+
+def measured(pod: Pod, options: Options, sample: Sample) -> Measures:
+    """Measures of a decomposition of which all eigenvalues and the Gram are known."""
+    return measure(
+        pod.eigenvalues,
+        options.tolerances,
+        gram=sample.gram(pod.gram),
+        absolute_floor=EIGENVALUE_FLOOR if options.preset == "published" else None,
+        samples=max(1, sample.distinct.size - 1),
+    )
+
+
+def decomposition_variables(
+    prefix: str, pods: list[Pod], dims: tuple[str, ...], options: Options, ranks: int, measures: list[Measures]
+) -> Variables:
+    """The same but for the Grams, where the measures are known already."""
 
     def stacked(arrays: list[FloatArray]) -> FloatArray:
         return np.stack(arrays) if dims else arrays[0]
 
     count = options.modes
-    variables: Variables = {
+    return {
         f"{prefix}eigenvalues": ((*dims, "rank"), stacked([padded(p.eigenvalues, ranks) for p in pods])),
         f"packed_{prefix}modes": ((*dims, "mode", "entry"), stacked([_filled(p.modes, count) for p in pods])),
         f"{prefix}mode_profile": ((*dims, "mode", "lag"), stacked([_filled(p.profiles, count) for p in pods])),
@@ -61,9 +75,6 @@ def _decomposition_variables(
         ),
         **measure_variables(prefix, measures, dims),
     }
-    if pods[0].gram.shape[0] <= KEPT_GRAM:
-        variables[f"{prefix}gram"] = ((*dims, "document", "other_document"), stacked([p.gram for p in pods]))
-    return variables
 
 
 def no_pod_variables(options: Options, bands: int, ranks: int, lags: int) -> Variables:
@@ -127,35 +138,61 @@ def coherence_variables(
 
     ``passed``: where the field has been passed through already.
     """
-    scale = np.full(len(bands), np.nan)
-    if not field.geometry.whole or bands[0].whole:
-        return {"coherence_scale": (("band",), scale)}
-    first = bands[0]
-    wanted = first.scale
-    if first.octaves:
-        wanted = float(found.scales[np.abs(np.log(found.wavelengths / max(first.lag, 1.0))).argmin()])
-    scale[0] = wanted
+    wanted = coherence_scale(field.geometry, bands, found)
+    if np.isnan(wanted):
+        return no_coherence(len(bands))
     published = options.preset == "published"
-    pack = field.geometry.pack
-    beside: Variables = {}
     if against_chance and not published:
-        pairs = field_pair_statistics(field, wanted, omega0=options.omega0)
-        gamma = pairs.coherence
+        return coherence_maps(
+            field_pair_statistics(field, wanted, omega0=options.omega0), field.geometry, wanted, len(bands)
+        )
+    gamma = field_coherence(
+        field,
+        wanted,
+        omega0=options.omega0,
+        of="raw" if published else "fluctuation",
+        length=2 * field.geometry.keys if published else None,
+        moments=None if passed is None else (passed.mean, passed.energy),
+    )
+    return coherence_maps(gamma, field.geometry, wanted, len(bands))
+
+
+def coherence_scale(geometry: LagGeometry, bands: list[Band], found: Spectra) -> float:
+    """Scale at which coherence is computed; NaN where rows are incomplete along the key axis."""
+    first = bands[0]
+    if not geometry.whole or first.whole:
+        return float("nan")
+    if first.octaves:
+        return float(found.scales[np.abs(np.log(found.wavelengths / max(first.lag, 1.0))).argmin()])
+    return first.scale
+
+
+def no_coherence(bands: int) -> Variables:
+    """What stands in the place of coherence where there is none."""
+    return {"coherence_scale": (("band",), np.full(bands, np.nan))}
+
+
+def coherence_maps(pairs: PairStatistics | ComplexArray, geometry: LagGeometry, scale: float, bands: int) -> Variables:
+    """Coherence as variables, with its chance level, phase consistency and amplitude correlation where these are known.
+
+    Parameters
+    ----------
+    pairs : PairStatistics, or complex array of shape (query, key)
+    geometry : LagGeometry
+    scale : float
+    bands : int
+    """
+    pack, beside = geometry.pack, {}
+    gamma = pairs.coherence if isinstance(pairs, PairStatistics) else pairs
+    if isinstance(pairs, PairStatistics):
         for name in ("coherence_chance", "phase_consistency", "amplitude_correlation"):
             values = getattr(pairs, name.removeprefix("coherence_"))
             beside[f"packed_{name}"] = (("entry",), pack(values).astype(np.float32))
-    else:
-        gamma = field_coherence(
-            field,
-            wanted,
-            omega0=options.omega0,
-            of="raw" if published else "fluctuation",
-            length=2 * field.geometry.keys if published else None,
-            moments=None if passed is None else (passed.mean, passed.energy),
-        )
+    scales = np.full(bands, np.nan)
+    scales[0] = scale
     return {
         **beside,
-        "coherence_scale": (("band",), scale),
+        "coherence_scale": (("band",), scales),
         "packed_coherence": (("entry",), pack(np.abs(gamma)).astype(np.float32)),
         "packed_coherence_phase": (("entry",), pack(np.angle(gamma)).astype(np.float32)),
     }

@@ -197,7 +197,14 @@ def _mass_on_first(field: LagField, masked: int) -> FloatArray:
     return total
 
 
-def mask_first_keys(field: LagField, sink: str = "mask") -> tuple[FloatArray, np.ndarray]:
+def usable_queries(field: LagField, sink: str) -> np.ndarray:
+    """Queries whose mass beside the first keys is enough in every document, shape (query,)."""
+    return _without_first_keys(field, np.arange(field.geometry.queries), masked_keys(sink))[1]
+
+
+def mask_first_keys(
+    field: LagField, sink: str = "mask", among: np.ndarray | None = None
+) -> tuple[FloatArray, np.ndarray]:
     """Packed snapshots without the first keys, rows brought back to their mass, for POD with ``sink_pod="mask"``.
 
     Parameters
@@ -206,6 +213,8 @@ def mask_first_keys(field: LagField, sink: str = "mask") -> tuple[FloatArray, np
         One head.
     sink : str
         As in :func:`lag_rows`; ``keep`` gives the snapshots as they are.
+    among : bool array, shape (query,), optional
+        The only queries that count, where documents that are not here leave out others.
 
     Returns
     -------
@@ -217,6 +226,7 @@ def mask_first_keys(field: LagField, sink: str = "mask") -> tuple[FloatArray, np
     if not masked:
         return field.values[:, 0], np.ones(g.size, dtype=bool)
     factor, usable = _without_first_keys(field, np.arange(g.queries), masked)
+    usable = usable if among is None else usable & among
     values = field.values[:, 0] * factor[:, g.entry_query].astype(field.values.dtype)
     used = usable[g.entry_query] & (g.entry_key >= masked)
     values[:, ~used] = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from eddyscope.sampling import balanced_groups
 from eddyscope.trust.jackknife import GROUPS, MIN_GROUPS
 from eddyscope.trust.partitions import distinct_documents, equal_snapshots
 from eddyscope.trust.scores import subgram
+
+if TYPE_CHECKING:
+    from eddyscope.documents import Documents
 
 #: Entries of each layer that are compared to find equal snapshots.
 _COMPARED = 512
@@ -70,15 +74,20 @@ def sample_of(ensemble: AttentionEnsemble, intervals: bool = True) -> Sample:
     Windows of the same source that touch, and equal windows, are one block. Without documents each distinct snapshot
     is a block, and neighbours share a group; snapshots count as equal where all layers are.
     """
-    if ensemble.documents is not None:
-        blocks = np.asarray(ensemble.documents.blocks, dtype=np.int64)
-        ids = ensemble.documents.ids
-        if ensemble.documents.mask is not None:
-            ids = np.where(ensemble.documents.mask, ids, -1)
+    return sample_from(_equal_labels(ensemble) if ensemble.documents is None else ensemble.documents, intervals)
+
+
+def sample_from(known: Documents | IntArray, intervals: bool = True) -> Sample:
+    """The same from the documents, or from labels that are equal where snapshots are, shape (document,)."""
+    if not isinstance(known, np.ndarray):
+        blocks = np.asarray(known.blocks, dtype=np.int64)
+        ids = known.ids
+        if known.mask is not None:
+            ids = np.where(known.mask, ids, -1)
         distinct = distinct_documents(ids)
         groups = balanced_groups(blocks, GROUPS)
     else:
-        blocks = _equal_labels(ensemble)
+        blocks = known
         distinct, rank = np.unique(blocks, return_inverse=True)
         groups = np.asarray(rank, dtype=np.int64) * min(GROUPS, distinct.size) // distinct.size
     if not intervals or np.unique(groups).size < MIN_GROUPS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 
 from eddyscope.kernels.gram import FieldPass
@@ -14,8 +16,15 @@ TOP_MODES = 3
 TOP_DOCUMENTS = 5
 
 
+class Snapshots(Protocol):
+    """Packed snapshots of which single ones are looked at: an array, or what holds a few of them."""
+
+    def __getitem__(self, document: Any, /) -> Any:
+        """One snapshot, shape (entry,)."""
+
+
 def top_document_variables(
-    values: FloatArray, geometry: LagGeometry, weights: FloatArray, pods: list[Pod], passed: FieldPass, min_query: int
+    values: Snapshots, geometry: LagGeometry, weights: FloatArray, pods: list[Pod], passed: FieldPass, min_query: int
 ) -> Variables:
     """For the documents of largest coefficient, the share of it that each query and each key gives.
 
@@ -25,8 +34,8 @@ def top_document_variables(
 
     Parameters
     ----------
-    values : array, shape (document, entry)
-        Snapshots that the decompositions saw.
+    values : Snapshots
+        An array of shape (document, entry) that the decompositions saw, or what holds its :func:`top_documents`.
     geometry : LagGeometry
     weights : array, shape (window, lag)
     pods : list of Pod
@@ -75,7 +84,7 @@ class _Shares:
     mean : array, shape (entry,)
     """
 
-    def __init__(self, values: FloatArray, geometry: LagGeometry, mean: FloatArray) -> None:
+    def __init__(self, values: Snapshots, geometry: LagGeometry, mean: FloatArray) -> None:
         self.geometry = geometry
         self._values, self._mean = values, mean
         index, exists = geometry.row_entries(0, geometry.queries)

@@ -128,10 +128,10 @@ def trust_gram(
     values = sample_eigenvalues(gram)
     curve = convergence_curve(measures, blocks, seed=seed)
     resolved = resolved_decay(gram, blocks, entries, groups=groups, seed=seed)
-    return _assemble(
+    return assembled(
         replicates=spectrum_replicates(gram, groups, floor),
         curve=curve,
-        exponents=_followed(exponent, resolved, blocks, seed) if follow_resolved else None,
+        exponents=followed(exponent, resolved, blocks, seed) if follow_resolved else None,
         resolved=resolved,
         bracket=rank_bracket(gram, values, blocks, tolerances, seed=seed),
         separated=north_separated(values, gram.shape[0]),
@@ -167,10 +167,10 @@ def trust_lag(sums: LagGroups, *, samples: float, tolerances: tuple[float, ...],
     replicates = np.stack([lag_spectrum_measures(lag_spectrum(sums.without(group))) for group in range(groups)])
     curve = convergence_curve(measures, everyone, sizes=sums.counts, seed=seed)
     resolved = resolved_lag_decay(sums, seed=seed)
-    return _assemble(
+    return assembled(
         replicates=replicates,
         curve=curve,
-        exponents=_followed(exponent, resolved, everyone, seed),
+        exponents=followed(exponent, resolved, everyone, seed),
         resolved=resolved,
         bracket=lag_rank_bracket(sums, tolerances, seed=seed),
         separated=north_separated(lag_spectrum(sums.covariance(np.ones(groups, dtype=bool))), samples),
@@ -178,7 +178,7 @@ def trust_lag(sums: LagGroups, *, samples: float, tolerances: tuple[float, ...],
     )
 
 
-def _followed(
+def followed(
     exponent: Callable[[IntArray], FloatArray], resolved: Resolved, blocks: IntArray, seed: int
 ) -> FloatArray | None:
     """Resolved exponent at N/4, N/2 and N; None where there is none at N."""
@@ -189,7 +189,7 @@ def _ranks(values: FloatArray, tolerances: tuple[float, ...]) -> FloatArray:
     return np.array([effective_rank(values, t) for t in tolerances])
 
 
-def _assemble(
+def assembled(
     *,
     replicates: FloatArray,
     curve: Curve,
@@ -199,6 +199,7 @@ def _assemble(
     separated: np.ndarray,
     reduced: FloatArray | None,
 ) -> Trusted:
+    """All of it from its parts."""
     plain = len(SCALES)
     intervals = named_intervals(curve.values[2, :plain], replicates)
     parts = resolved.replicates

@@ -1,0 +1,171 @@
+"""Whether the layers of an ensemble fit in memory, and how large the blocks may be where they do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from eddyscope.budget import budget_bytes, resident_bytes
+from eddyscope.ensemble import AttentionEnsemble
+from eddyscope.errors import UsageError
+from eddyscope.fieldstore import StoredFields
+from eddyscope.kernels.gramblocks import TILE
+from eddyscope.kernels.lanczos import BLOCK
+from eddyscope.lagfield import LagGeometry
+from eddyscope.plans import ModelSize, Work, cost
+from eddyscope.plans import size as in_words
+from eddyscope.study.measures import LEADING
+from eddyscope.study.options import Options
+from eddyscope.study.podpart import KEPT_GRAM
+
+#: Measured on analyses in blocks: copies of one whole Gram, of one map by group, of one map; and the rest.
+_GRAMS, _MAPS_BY_GROUP, _MAPS, _REST = 9, 8, 120, 160 << 20
+#: Groups of the jackknife, whose statistics are kept apart.
+_GROUPS = 15
+#: Parts of the documents whose sums are taken, and doubles of a document that block Lanczos holds.
+_PARTS, _BASIS = 40, 2 * (3 * LEADING + 4 * BLOCK)
+#: Maps and Grams of a head that a study keeps, see :mod:`eddyscope.plans`.
+_KEPT_MAPS, _KEPT_GRAMS = 50, 5
+#: Most blocks of documents that are held: more would save no reading worth the memory.
+_MOST_HELD = 8
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """How an analysis in blocks goes about it.
+
+    Parameters
+    ----------
+    estimate : int
+        Bytes that the process takes, at most.
+    held : int
+        Blocks of documents that are held while Grams are formed.
+    keep_grams : bool
+        Whether the study keeps Grams.
+    scratch : Path, optional
+        Where scratch files are written; the folder for temporary files by default.
+    """
+
+    estimate: int
+    held: int
+    keep_grams: bool
+    scratch: Path | None = None
+
+
+@dataclass(frozen=True)
+class _Layer:
+    geometry: LagGeometry
+    heads: int
+    item: int
+
+
+def plan_blocks(
+    ensemble: AttentionEnsemble,
+    options: Options,
+    memory_budget: int | float | str | None = None,
+    scratch: str | Path | None = None,
+) -> BlockPlan | None:
+    """How to analyse an ensemble in blocks, or None where each layer is analysed in memory.
+
+    In memory where the estimate of :func:`eddyscope.plans.cost` (goal ``analyze``: five copies of the layer's field in
+    single precision, twenty N x N matrices, results) stays within the budget; without a budget, within the memory that
+    the machine has left. Fields on disk of more than 4,000 documents are analysed in blocks in any case.
+
+    Parameters
+    ----------
+    ensemble : AttentionEnsemble
+    options : Options
+    memory_budget : int, float or str, optional
+        Bytes, or such as ``"2GB"``.
+    scratch : str or Path, optional
+
+    Returns
+    -------
+    BlockPlan or None
+
+    Raises
+    ------
+    UsageError
+        Where not even blocks fit in the budget; says what would.
+    """
+    given = budget_bytes(memory_budget)
+    stored = isinstance(ensemble.fields, StoredFields)
+    if given is None and not stored:
+        return None  # the fields are there already
+    layers = _layers(ensemble)
+    count, process = ensemble.count, resident_bytes()
+    in_memory = max(_whole(layer, count, len(layers), process, _shard(ensemble)) for layer in layers)
+    budget = given if given is not None else _free_bytes(process)
+    if in_memory <= budget and not (stored and count > KEPT_GRAM):
+        return None
+    place = None if scratch is None else Path(scratch)
+    windows = 1 + (12 if options.select == "octaves" else max(options.dominant, 3))
+    tiles = -(-count // TILE)
+    for keep in (count <= KEPT_GRAM, False):
+        for held in (_MOST_HELD, 4, 2, 1):
+            held = min(held, tiles)
+            parts = [_blocks(layer, count, windows, len(layers), held, keep, _shard(ensemble)) for layer in layers]
+            if process + max(parts) <= budget:
+                return BlockPlan(process + max(parts), held, keep, place)
+    if given is None:  # nothing was asked for: as little as there can be
+        return BlockPlan(process + max(parts), 1, False, place)
+    raise UsageError(
+        f"The analysis takes up to {in_words(process + max(parts))} of memory in the smallest blocks, more than the "
+        f"{in_words(given)} of the budget ({in_words(process)} are taken by the process before it begins).",
+        "Give a larger budget (--memory-budget), fewer layers (--layers) or fewer --modes.",
+    )
+
+
+def scratch_bytes(geometry: LagGeometry, heads: int, documents: int, item: int, windows: int) -> int:
+    """Bytes of the scratch files of one layer: its fields as they are, and the Grams of one head."""
+    tiles = -(-documents // TILE)
+    fields = documents * heads * (item * geometry.size + 16 * geometry.queries)
+    return fields + windows * 8 * TILE**2 * tiles * (tiles + 1) // 2
+
+
+def _layers(ensemble: AttentionEnsemble) -> list[_Layer]:
+    """Sizes of the layers; of fields on disk nothing is read but the first shard, for the size of a value."""
+    fields = ensemble.fields
+    if isinstance(fields, StoredFields):
+        stored = [fields.store.layers[name] for name in ensemble.layers]
+        return [_Layer(s.geometry, len(s.heads), 4) for s in stored]
+    return [_Layer(f.geometry, len(f.heads), f.values.dtype.itemsize) for f in fields.values()]
+
+
+def _shard(ensemble: AttentionEnsemble) -> int:
+    fields = ensemble.fields
+    return min(fields.store.size, ensemble.count) if isinstance(fields, StoredFields) else 64
+
+
+def _whole(layer: _Layer, documents: int, layers: int, process: int, shard: int) -> int:
+    """Estimate of the analysis in memory."""
+    g = layer.geometry
+    model = ModelSize("", (g.causal,) * layers, 0, 0, 0, 0)
+    work = Work(documents, max(g.queries, g.keys), layer.heads, 1, shard, g.max_lag, layer.item)
+    return cost(model, work, process, "analyze").total
+
+
+def _blocks(layer: _Layer, documents: int, windows: int, layers: int, held: int, keep_grams: bool, shard: int) -> int:
+    """Estimate of the analysis in blocks, beyond what the process takes."""
+    g, n = layer.geometry, documents
+    entries, tile = g.size, min(TILE, n)
+    statistics = 8 * (min(_GROUPS, n) * (_MAPS_BY_GROUP * entries)) * 2
+    shards = 2 * shard * layer.heads * entries * layer.item
+    grams = (held + 2) * tile * entries * layer.item + 4 * windows * 8 * tile**2
+    known = n if n <= KEPT_GRAM else 0
+    pairs = _GRAMS * 8 * known**2 + (0 if known else 8 * n * (_BASIS + windows * (LEADING + _PARTS)))
+    kept_vectors = 8 * windows * n * (n if known else 0)  # eigenvectors of all windows until the modes are formed
+    results = layers * layer.heads * (_KEPT_MAPS * 4 * entries + (_KEPT_GRAMS * 8 * n**2 if keep_grams else 0))
+    return int(statistics + max(shards, grams, pairs) + kept_vectors + results + _MAPS * 8 * entries + _REST)
+
+
+def _free_bytes(process: int) -> int:
+    """Memory that this process may have: what it takes, and nine tenths of what the machine has left."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        return np.iinfo(np.int64).max  # not Linux: nothing is known, and nothing changes
+    return process + free * 9 // 10
