@@ -167,6 +167,8 @@ class Search:
         widest = tuple(len(self.steps) - 1 for _ in self.units)
         best, low, high = widest, -7.0, 5.0  # powers of ten of the rise that a whole context of keys may cost
         for _ in range(_HALVINGS):
+            if self.used + 1 >= self.most:  # one is left for the start of the search
+                break
             price = 10 ** ((low + high) / 2)
             steps = tuple(int(i) for i in (price * keys + self.rises).argmin(axis=1))
             if self.measure(steps) <= self.limit:
