@@ -10,11 +10,13 @@ import typer
 from eddyscope.cli.cluster import Sharing, shared, sharing_options
 from eddyscope.cli.shared import Output, analysis_options, layer_list, output_options, takes
 from eddyscope.errors import UsageError
+from eddyscope.study.options import PODS, Options, make_options
 
 if TYPE_CHECKING:
     from eddyscope.ensemble import AttentionEnsemble
 
 ARRAYS = "Arrays"
+LARGE = "Large ensembles"
 
 
 @takes(analysis=analysis_options, sharing=sharing_options, output=output_options)
@@ -48,6 +50,37 @@ def analyze_command(
             rich_help_panel=ARRAYS,
         ),
     ] = None,
+    memory_budget: Annotated[
+        str | None,
+        typer.Option(
+            help="Memory that the process may take, such as 2GB: a layer that needs more is analysed in blocks of "
+            "documents, with scratch files.",
+            metavar="AMOUNT",
+            show_default="what the machine has left",
+            rich_help_panel=LARGE,
+        ),
+    ] = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for scratch files, which are removed at the end.",
+            metavar="DIR",
+            show_default="beside the results",
+            rich_help_panel=LARGE,
+        ),
+    ] = None,
+    pod: Annotated[
+        str,
+        typer.Option(
+            help="POD of the field: exact, or approximate from a random sketch, which every output says.",
+            metavar="|".join(PODS),
+            rich_help_panel=LARGE,
+        ),
+    ] = Options.pod,
+    power_iterations: Annotated[
+        int,
+        typer.Option(help="Of the randomized POD; at least 4.", metavar="NUMBER", rich_help_panel=LARGE),
+    ] = Options.power_iterations,
     *,
     analysis: dict[str, Any],
     sharing: Sharing,
@@ -55,18 +88,28 @@ def analyze_command(
 ) -> None:
     """Analyse attention that is on disk already; no model and no torch are needed.
 
-    Writes the same folder as eddyscope run. Of fields that eddyscope capture wrote, a layer is in memory at a time.
+    Writes the same folder as eddyscope run. Of fields that eddyscope capture wrote, a layer is in memory at a time, or
+    a few of its documents where it does not fit.
 
     Example: eddyscope analyze attention.npz --out study
 
+    Example: eddyscope analyze fields.zarr --out study --memory-budget 2GB
+
     Example: eddyscope analyze fields.zarr --out study --workers 4
     """
+    from eddyscope.budget import budget_bytes
     from eddyscope.cli.progress import Display, layer_progress
     from eddyscope.cli.results import print_results, write_results
     from eddyscope.fieldplace import is_fields
     from eddyscope.runs import OutputFolder
     from eddyscope.study.analyze import analyze
 
+    large: dict[str, Any] = {
+        "pod": pod,
+        "power_iterations": power_iterations,
+        "memory_budget": budget_bytes(memory_budget),
+    }
+    make_options(**analysis, pod=pod, power_iterations=power_iterations)
     display = Display(output.quiet)
     with display.collecting(), OutputFolder(output.out, output.force) as folder:
         with display.stage("reading", f"Reading {arrays}"):
@@ -79,7 +122,8 @@ def analyze_command(
                 ensemble = ensemble.select_layers(chosen)
         text = f"Analysing {len(ensemble.layers)} layers"
         with shared(sharing, display, invocation) as cluster, display.stage("analysing", text) as advance:
-            study = analyze(ensemble, **analysis, **cluster, progress=layer_progress(advance))
+            place = scratch or (None if sharing.dask else folder.stage.parent)
+            study = analyze(ensemble, **analysis, **large, scratch=place, **cluster, progress=layer_progress(advance))
         study = write_results(folder, study, output, display, invocation)
     print_results(study, output)
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eddyscope.cli.bars import print_bars
+from eddyscope.study.measures import APPROXIMATE
 from eddyscope.study.study import Study
 from eddyscope.study.words import conclusions
 
@@ -35,9 +36,14 @@ _MEANING = {
     "decay: too few modes": "no beta from so few documents",
     "decay no decay": "all patterns have about the same energy",
     "effective rank unresolved": "H* is near the most that so many documents can show; more of them would raise it",
+    "approximate POD": "beta, H* and the patterns come from a sketch of the field (randomized POD), not from all of it",
+    "participation ratio leading eigenvalues alone": "PR needs every eigenvalue, and only the leading ones are known",
     "participation ratio unresolved": "PR needs more documents",
     "participation ratio too few documents": "PR needs more documents",
 }
+
+#: What an effective rank beyond the eigenvalues that are known has not reached.
+_REACHED = "the energy that some tolerance asks for"
 
 _LEGEND = {
     "most at": "distances (tokens) with the most fluctuation for their number: the octave of largest density",
@@ -103,7 +109,8 @@ def title(study: Study) -> str:
     kind = "causal" if first["causal"] else "two-sided"
     layers = f"{len(study.layers)} layers" if len(study.layers) > 1 else "1 layer"
     documents = f"{first['documents']} document{'' if first['documents'] == 1 else 's'}"
-    return f"{source}: {layers}, {documents} of {first['keys']} tokens, {kind}, {heads}"
+    approximate = f", POD {APPROXIMATE}" if first.get("pod") == APPROXIMATE else ""
+    return f"{source}: {layers}, {documents} of {first['keys']} tokens, {kind}, {heads}{approximate}"
 
 
 def _kept_heads(layer: Mapping[Hashable, Any]) -> str:
@@ -168,6 +175,8 @@ class _Notes:
 
 
 def _explained(status: str) -> str:
+    if status.startswith("effective rank >"):
+        return f"{status}: so many modes hold less than {_REACHED}, and no more of them were computed"
     return f"{status}: {_MEANING[status]}" if status in _MEANING else status
 
 
@@ -193,9 +202,15 @@ def _table(study: Study, table: pd.DataFrame, names: dict[str, str], notes: _Not
         cells = [names[row["layer"]]] + ([row["head"]] if each else [])
         cells += [row["peak_octave"] or "-", _number(row["median_lag"]), ", ".join(bands(data)) or "-"]
         cells += [_percent(row["sink_mass"]), _percent(row["fluctuation_level"])]
-        cells += [_number(row[name]) for name in ("beta_published", rank, "participation_ratio")]
+        cells += [_number(row["beta_published"]), _rank(row, rank), _number(row["participation_ratio"])]
         made.add_row(*(Text(str(cell)) for cell in [*cells, notes(_statuses(row, data))]))
     return made
+
+
+def _rank(row: pd.Series[Any], column: str) -> str:
+    """An effective rank, or beyond how many modes it lies."""
+    status = str(row[f"{column}_status"])
+    return status if status.startswith(">") else _number(row[column])
 
 
 def bands(data: xr.Dataset) -> list[str]:

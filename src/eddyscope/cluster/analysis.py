@@ -15,6 +15,7 @@ from eddyscope.cluster.outcome import attempt
 from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.statistics import AttentionStatistics
 from eddyscope.study.analyze import analyze_layer
+from eddyscope.study.blockplan import BlockPlan
 from eddyscope.study.options import Options
 from eddyscope.study.sample import Sample
 
@@ -26,17 +27,19 @@ def layers_on(
     workers: int | None,
     dask: Any,
     progress: Callable[[str, int, int], None] | None = None,
+    plan: BlockPlan | None = None,
 ) -> dict[str, xr.Dataset]:
     """All results of every layer, each computed by a worker; see :func:`eddyscope.analyze`.
 
     Fields on disk are read where they are needed, so that their place is all that travels; fields and statistics in
-    memory travel, a few layers at a time. What comes back is what the study keeps.
+    memory travel, a few layers at a time. What comes back is what the study keeps. With a plan each worker analyses its
+    layer in blocks, with scratch files of its own.
     """
     names, found = list(ensemble.layers), dict[str, xr.Dataset]()
     with connected(workers, dask) as engine:
 
         def submit(name: str) -> list[tuple[Any, str]]:
-            return [(engine.submit(layer_of, _packed(ensemble, name), name, options, sample), name)]
+            return [(engine.submit(layer_of, _packed(ensemble, name), name, options, sample, plan), name)]
 
         for name, outcome in flow(engine, names, submit):
             found[name] = outcome.unwrap()
@@ -52,6 +55,6 @@ def _packed(ensemble: AttentionEnsemble | AttentionStatistics, name: str) -> byt
 
 
 @attempt
-def layer_of(packed: bytes, name: str, options: Options, sample: Sample) -> xr.Dataset:
+def layer_of(packed: bytes, name: str, options: Options, sample: Sample, plan: BlockPlan | None = None) -> xr.Dataset:
     """All results of one layer, on a worker."""
-    return analyze_layer(pickle.loads(packed), name, options, sample)
+    return analyze_layer(pickle.loads(packed), name, options, sample, plan)

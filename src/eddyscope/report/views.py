@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from eddyscope.errors import InputError
-from eddyscope.study.measures import NOT_KEPT
+from eddyscope.study.measures import APPROXIMATE, NOT_KEPT
 from eddyscope.study.rows import CROSS
 from eddyscope.study.study import Study, layer_geometry
 
@@ -239,6 +239,8 @@ def about(study: Study) -> str:
     ]
     if study.provenance.get("analysis", {}).get("preset"):
         parts.append(f"preset {study.provenance['analysis']['preset']}")
+    if first.attrs.get("pod") == APPROXIMATE:
+        parts.append(f"POD {APPROXIMATE} (randomized)")
     return "  ·  ".join(parts)
 
 

@@ -49,6 +49,8 @@ def analyze(
     tolerances: Sequence[float] = (0.10, 0.05, 0.01),
     intervals: bool = True,
     seed: int = 0,
+    pod: str = "exact",
+    power_iterations: int = 4,
     memory_budget: int | str | None = None,
     scratch: str | Path | None = None,
     workers: int | None = None,
@@ -98,6 +100,12 @@ def analyze(
         then have the status ``untested``.
     seed : int
         Of everything random; kept in the study.
+    pod : {"exact", "randomized"}
+        ``randomized`` takes the leading 200 eigenpairs of the field POD from a random sketch in blocks of documents. It
+        is approximate, which every output says; the largest relative difference from exact eigenvalues on a sample of
+        1,000 documents is kept in the study.
+    power_iterations : int
+        Of the randomized POD, at least 4.
     memory_budget : int or str, optional
         Memory that the process may take, in bytes or as ``"2GB"``. A layer whose analysis is estimated to take more is
         analysed in blocks of documents, with its fields and Grams in scratch files: up to 4,000 documents with the same
@@ -132,6 +140,7 @@ def analyze(
         "preset": preset, "scales": scales, "omega0": omega0, "dominant": dominant, "select": select,
         "window": window, "modes": modes, "edges": edges, "sink": sink, "sink_pod": sink_pod, "min_query": min_query,
         "max_lag": max_lag, "lags": lags, "tolerances": tolerances, "intervals": intervals, "seed": seed,
+        "pod": pod, "power_iterations": power_iterations,
     }  # fmt: skip
     if isinstance(ensemble, FieldStore):
         ensemble = ensemble.ensemble()
@@ -157,7 +166,7 @@ def analyze(
     if workers is not None or dask is not None:
         from eddyscope.cluster.analysis import layers_on
 
-        nodes = layers_on(ensemble, options, sample, workers, dask, progress)
+        nodes = layers_on(ensemble, options, sample, workers, dask, progress, plan)
     for done, name in enumerate(ensemble.layers if not nodes else ()):
         if progress is not None:
             progress(name, done, len(ensemble.layers))

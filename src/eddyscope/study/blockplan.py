@@ -71,7 +71,8 @@ def plan_blocks(
 
     In memory where the estimate of :func:`eddyscope.plans.cost` (goal ``analyze``: five copies of the layer's field in
     single precision, twenty N x N matrices, results) stays within the budget; without a budget, within the memory that
-    the machine has left. Fields on disk of more than 4,000 documents are analysed in blocks in any case.
+    the machine has left. Fields on disk of more than 4,000 documents are analysed in blocks in any case, and so is
+    everything where randomized POD is asked for.
 
     Parameters
     ----------
@@ -92,13 +93,14 @@ def plan_blocks(
     """
     given = budget_bytes(memory_budget)
     stored = isinstance(ensemble.fields, StoredFields)
-    if given is None and not stored:
+    asked = options.pod == "randomized"
+    if given is None and not stored and not asked:
         return None  # the fields are there already
     layers = _layers(ensemble)
     count, process = ensemble.count, resident_bytes()
     in_memory = max(_whole(layer, count, len(layers), process, _shard(ensemble)) for layer in layers)
     budget = given if given is not None else _free_bytes(process)
-    if in_memory <= budget and not (stored and count > KEPT_GRAM):
+    if in_memory <= budget and not (stored and count > KEPT_GRAM) and not asked:
         return None
     place = None if scratch is None else Path(scratch)
     windows = 1 + (12 if options.select == "octaves" else max(options.dominant, 3))

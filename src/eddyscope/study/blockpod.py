@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from eddyscope.kernels.pod import RANK_TOLERANCE, Decomposition, decompose
 from eddyscope.lagfield import FloatArray
 from eddyscope.study.blockfields import GramFiles
 from eddyscope.study.leadingtrust import Parts, trust_leading
-from eddyscope.study.measures import LEADING, Measures, measure, measure_leading
+from eddyscope.study.measures import APPROXIMATE, LEADING, Measures, measure, measure_leading
 from eddyscope.study.options import Options
 from eddyscope.study.podpart import KEPT_GRAM
 from eddyscope.study.published import EIGENVALUE_FLOOR
@@ -42,7 +42,10 @@ class BlockPod:
     leading : bool
         Whether these are the leading eigenpairs alone.
     residual : float
-        Largest ``|K psi - lambda psi|`` as a share of the first eigenvalue; 0 of a full eigenproblem.
+        Largest ``|K psi - lambda psi|`` as a share of the first eigenvalue; 0 of a full eigenproblem. Of a sketch the
+        largest relative difference from exact eigenvalues on a sample.
+    checked : int
+        Documents of that sample; 0 where the eigenpairs are exact.
     """
 
     decomposition: Decomposition
@@ -52,11 +55,13 @@ class BlockPod:
     trusted: Trusted | None
     leading: bool
     residual: float = 0.0
+    checked: int = 0
 
 
-def ranks_known(documents: int) -> int:
-    """Eigenvalues of the field POD that are computed: N - 1 up to 4,000 documents, the leading 200 beyond."""
-    return documents - 1 if documents <= KEPT_GRAM else LEADING
+def ranks_known(documents: int, options: Options) -> int:
+    """Eigenvalues of the field POD that are computed: N - 1 up to 4,000 documents, else the leading 200."""
+    every = documents <= KEPT_GRAM and options.pod == "exact"
+    return documents - 1 if every else min(LEADING, documents - 1)
 
 
 def decomposed(
@@ -151,9 +156,10 @@ def leading_pod(
     entries: int,
     follow_resolved: bool,
     residual: float,
-    status: str = "ok",
+    checked: int = 0,
 ) -> BlockPod:
-    """What can be said of leading eigenpairs, however they were found."""
+    """What can be said of leading eigenpairs, however they were found; see :class:`BlockPod`."""
+    status = APPROXIMATE if checked else "ok"
     floor = EIGENVALUE_FLOOR if options.preset == "published" else None
     measures = measure_leading(
         found.eigenvalues,
@@ -178,4 +184,6 @@ def leading_pod(
             floor=floor,
             follow_resolved=follow_resolved,
         )
-    return BlockPod(found, _NO_GRAM, energy, measures, trusted, leading=True, residual=residual)
+        if checked and trusted.resolved_status == "ok":
+            trusted = replace(trusted, resolved_status=APPROXIMATE)
+    return BlockPod(found, _NO_GRAM, energy, measures, trusted, leading=True, residual=residual, checked=checked)

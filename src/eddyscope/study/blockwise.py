@@ -30,7 +30,7 @@ from eddyscope.study.blockpasses import (
     picked,
     published_part_of,
 )
-from eddyscope.study.blockpod import BlockPod, decomposed, ranks_known
+from eddyscope.study.blockpod import BlockPod, decomposed, leading_pod, ranks_known
 from eddyscope.study.coherence import MAX_LEAKAGE
 from eddyscope.study.headstats import HeadStatistics, LagPart
 from eddyscope.study.laganalysis import LagAnalysis, allowed_lags, analyze_lags, query_start, rank_count
@@ -38,6 +38,7 @@ from eddyscope.study.lagpart import Variables
 from eddyscope.study.layer import check_length, group_variables, layer_dataset
 from eddyscope.study.layertrust import lag_trust, trusted_variables, varying_entries
 from eddyscope.study.leadingtrust import Parts
+from eddyscope.study.measures import APPROXIMATE
 from eddyscope.study.modes import Pod, assembled
 from eddyscope.study.options import Options
 from eddyscope.study.podpart import (
@@ -49,6 +50,7 @@ from eddyscope.study.podpart import (
     no_coherence,
 )
 from eddyscope.study.sample import Sample
+from eddyscope.study.sketched import difference_on_sample, sketched_pods
 from eddyscope.study.topdocuments import TOP_MODES, top_document_variables, top_documents
 from eddyscope.trust.sinks import Sinks
 
@@ -152,7 +154,7 @@ def analyze_blocks(
     geometry, documents = field.geometry, field.documents
     check_length(geometry)
     groups = np.zeros(documents, dtype=np.int64) if sample.groups is None else sample.groups
-    source = BlockSource(field, head, groups, options.max_lag, kind, ranks_known(documents))
+    source = BlockSource(field, head, groups, options.max_lag, kind, ranks_known(documents, options))
     spectral = None
     if options.preset == "published" and kind != "cross":
         spectral = published_part_of(field, groups, options.lags)
@@ -193,23 +195,13 @@ def _pods(
     work: BlockWork,
 ) -> tuple[list[BlockPod], list[Pod]]:
     """Decompositions of all windows with what is said of them, and their modes."""
-    geometry, documents = snapshots.field.geometry, snapshots.field.documents
+    geometry = snapshots.field.geometry
     min_query = query_start(geometry, options)
     entries = varying_entries(geometry, energy, weights, min_query)
     parts = Parts.of(sample, options.seed)
-    sums = [PartSums.empty(parts.members) for _ in weights]
-    files = GramFiles(work.folder, documents, len(weights))
-
-    def advance(done: int, pairs: int) -> None:
-        work.advance(0.2 + 0.4 * done / pairs)
-
-    form_grams(snapshots, weights, min_query, mean, files, sums, work.held, advance)
-    found = []
-    for window, own in enumerate(sums):
-        found.append(
-            decomposed(files, window, own, parts, options, sample, entries=entries[window], keep_gram=work.keep_grams)
-        )
-        work.advance(0.6 + 0.35 * (window + 1) / len(sums))
+    found = (_sketched if options.pod == "randomized" else _from_grams)(
+        snapshots, weights, mean, entries, parts, options, sample, work
+    )
     used = geometry.query_mask(min_query)
     per_entry = np.where(used, weights[:, geometry.entry_lag - geometry.lags[0]], 0.0)
     patterns = modes_of(snapshots, [own.decomposition for own in found], per_entry, options.modes, mean)
@@ -217,6 +209,68 @@ def _pods(
     return found, [
         assembled(own.gram, own.decomposition, own_modes, geometry, within)
         for own, own_modes in zip(found, patterns, strict=True)
+    ]
+
+
+def _from_grams(
+    snapshots: Snapshots,
+    weights: FloatArray,
+    mean: FloatArray,
+    entries: list[int],
+    parts: Parts,
+    options: Options,
+    sample: Sample,
+    work: BlockWork,
+) -> list[BlockPod]:
+    """Decompositions from Grams that are formed on disk."""
+    sums = [PartSums.empty(parts.members) for _ in weights]
+    files = GramFiles(work.folder, snapshots.field.documents, len(weights))
+
+    def advance(done: int, pairs: int) -> None:
+        work.advance(0.2 + 0.4 * done / pairs)
+
+    min_query = query_start(snapshots.field.geometry, options)
+    form_grams(snapshots, weights, min_query, mean, files, sums, work.held, advance)
+    found = []
+    for window, own in enumerate(sums):
+        keep, vary = work.keep_grams, entries[window]
+        found.append(decomposed(files, window, own, parts, options, sample, entries=vary, keep_gram=keep))
+        work.advance(0.6 + 0.35 * (window + 1) / len(sums))
+    return found
+
+
+def _sketched(
+    snapshots: Snapshots,
+    weights: FloatArray,
+    mean: FloatArray,
+    entries: list[int],
+    parts: Parts,
+    options: Options,
+    sample: Sample,
+    work: BlockWork,
+) -> list[BlockPod]:
+    """Decompositions from a sketch, without a Gram."""
+    min_query = query_start(snapshots.field.geometry, options)
+
+    def advance(done: int, products: int) -> None:
+        work.advance(0.2 + 0.6 * done / products)
+
+    pairs, sums = sketched_pods(snapshots, weights, min_query, mean, parts, options, advance)
+    difference, checked = difference_on_sample(snapshots, weights, min_query, options)
+    return [
+        leading_pod(
+            pair,
+            float(own.diagonal.sum()),
+            own,
+            parts,
+            options,
+            sample,
+            entries=vary,
+            follow_resolved=window == 0,
+            residual=difference,
+            checked=checked,
+        )
+        for window, (pair, own, vary) in enumerate(zip(pairs, sums, entries, strict=True))
     ]
 
 
@@ -277,11 +331,16 @@ def _attributes(found: list[BlockPod]) -> dict[str, Any]:
     """How the eigenvalues were found, for the node of the layer."""
     if not found[0].leading:
         return {}
-    return {
-        "pod": "leading",
-        "leading_eigenvalues": int(min(own.decomposition.eigenvalues.size for own in found)),
-        "largest_residual": float(max(own.residual for own in found)),
-    }
+    known = int(min(own.decomposition.eigenvalues.size for own in found))
+    worst = float(max(own.residual for own in found))
+    if found[0].checked:
+        return {
+            "pod": APPROXIMATE,
+            "leading_eigenvalues": known,
+            "largest_relative_difference": worst,
+            "documents_checked": found[0].checked,
+        }
+    return {"pod": "leading", "leading_eigenvalues": known, "largest_residual": worst}
 
 
 __all__ = ["BlockSource", "BlockWork", "analyze_blocks"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyscope.kernels.decay import fit_decay
+from eddyscope.kernels.decay import FIT_RANKS, fit_decay
 from eddyscope.kernels.rank import (
     MIN_DOCUMENTS,
     effective_rank,
@@ -171,12 +171,14 @@ def measure_leading(
     entropy rank, which all eigenvalues enter, is NaN with the status ``leading eigenvalues alone``.
     """
     rest = energy - float(eigenvalues.sum())
+    short = max(0, FIT_RANKS - eigenvalues.size)  # what lies beyond must not enter the fit
     if rest <= _ROUNDING * energy:  # there are no others
         found = measure(eigenvalues, tolerances, absolute_floor=absolute_floor, samples=documents - 1)
         ranks, words = found.effective_rank, list(found.effective_rank_status)
         values, statuses = dict(found.values), dict(found.statuses)
     else:
-        found = measure(np.append(eigenvalues, rest), tolerances, absolute_floor=absolute_floor, samples=documents - 1)
+        whole = np.concatenate([eigenvalues, np.zeros(short), [rest]])
+        found = measure(whole, tolerances, absolute_floor=absolute_floor, samples=documents - 1)
         reached = found.effective_rank <= eigenvalues.size
         ranks = np.where(reached, found.effective_rank, np.nan)
         words = [

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from eddyscope.errors import UsageError
+from eddyscope.kernels.sketch import LEAST_POWER_ITERATIONS
 
 SELECTS = ("peaks", "top", "octaves", "bands")
 WINDOWS = ("band", "lowpass", "octaves")
@@ -17,6 +18,7 @@ EDGES = ("reflect", "zero", "replicate")
 SINKS = ("mask", "keep")
 LAGS = ("back", "ahead")
 PRESETS = ("published",)
+PODS = ("exact", "randomized")
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Options:
     tolerances: tuple[float, ...] = (0.10, 0.05, 0.01)
     intervals: bool = True
     seed: int = 0
+    pod: str = "exact"
+    power_iterations: int = LEAST_POWER_ITERATIONS
 
     def __post_init__(self) -> None:
         _one_of("preset", self.preset, PRESETS, optional=True)
@@ -47,6 +51,13 @@ class Options:
         masked_keys(self.sink)
         masked_keys(self.sink_pod, "sink_pod")
         _one_of("lags", self.lags, LAGS)
+        _one_of("pod", self.pod, PODS)
+        if type(self.power_iterations) is not int or self.power_iterations < LEAST_POWER_ITERATIONS:
+            raise UsageError(
+                f"power_iterations must be a whole number of at least {LEAST_POWER_ITERATIONS}, got "
+                f"{self.power_iterations!r}.",
+                "With fewer the decay of a randomized POD is steeper than that of the field.",
+            )
         if isinstance(self.select, str):
             _one_of("select", self.select, SELECTS)
         else:

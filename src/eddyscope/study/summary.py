@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from eddyscope.study.measures import NOT_KEPT
+from eddyscope.study.measures import APPROXIMATE, NOT_KEPT
 from eddyscope.study.trustsummary import trust_columns
 
 
@@ -113,9 +113,12 @@ def layer_status(data: xr.Dataset) -> str:
         status = str(data[f"{measure}_status"].values)
         if status == NOT_KEPT:
             noted += [NOT_KEPT] if NOT_KEPT not in noted else []
-        elif status != "ok":
+        elif status not in ("ok", APPROXIMATE):
             noted.append(f"{text} {status}" if status != "too few modes" else f"{text}: too few modes")
     ranks = [str(s) for s in data["field_effective_rank_status"].values]
     if "unresolved" in ranks:
         noted.append("effective rank unresolved")
+    noted += [f"effective rank {status}" for status in dict.fromkeys(ranks) if status.startswith(">")]
+    if data.attrs.get("pod") == APPROXIMATE:
+        noted.append(f"{APPROXIMATE} POD")
     return "; ".join(noted) or "ok"

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from eddyscope.study.measures import NO_FLUCTUATION, NOT_KEPT
+from eddyscope.study.measures import APPROXIMATE, LEADING_ALONE, NO_FLUCTUATION, NOT_KEPT
 from eddyscope.study.nulltable import NULL_MEASURES
 from eddyscope.study.summary import peak_octave
 from eddyscope.study.trustsummary import convergence
@@ -53,6 +53,8 @@ def conclusions(data: xr.Dataset) -> list[str]:
     if "measure_convergence" not in data:
         return ["No intervals: they were left out, or there are fewer than 8 groups of documents."]
     modes = [_not_kept(data)] if status == NOT_KEPT else [_decay(data), _dimension(data), _rank(data)]
+    if data.attrs.get("pod") == APPROXIMATE:
+        modes.insert(0, _approximate(data))
     said = [_distance(data), *modes, _sink(data), *_nulls(data)]
     return [sentence for sentence in said if sentence]
 
@@ -78,6 +80,14 @@ def _not_kept(data: xr.Dataset) -> str:
     return f"{text}; along the lag the effective dimension is {_interval(data, 'lag_participation_ratio')}."
 
 
+def _approximate(data: xr.Dataset) -> str:
+    apart, checked = float(data.attrs["largest_relative_difference"]), int(data.attrs["documents_checked"])
+    return (
+        f"Patterns: approximate (randomized POD); on {checked:,} of the documents eigenvalues differ from the exact "
+        f"ones by at most {apart:.2g} of their size."
+    )
+
+
 def _decay(data: xr.Dataset) -> str:
     status = str(data["field_beta_resolved_status"].values)
     window = int(data["field_resolved_window"])
@@ -87,7 +97,7 @@ def _decay(data: xr.Dataset) -> str:
             "published says what the sample size says."
         )
     value = _interval(data, "field_beta_resolved")
-    if status == "ok":
+    if status in ("ok", APPROXIMATE):
         verdict = convergence(data, "field_beta_resolved")
         note = "" if verdict is None or verdict[0] == "converged" else f" ({verdict[1]})"
         return f"Decay: beta {value} on the first {window} patterns{note}."
@@ -96,6 +106,8 @@ def _decay(data: xr.Dataset) -> str:
 
 def _dimension(data: xr.Dataset) -> str:
     status = str(data["field_participation_ratio_status"].values)
+    if status == LEADING_ALONE:
+        return "Effective dimension: not known, as it needs every eigenvalue."
     if status != "ok":
         return f"Effective dimension: {status}."
     verdict = convergence(data, "field_participation_ratio")
@@ -114,6 +126,9 @@ def _rank(data: xr.Dataset) -> str:
     low = float(data["field_effective_rank_low"].values[0])
     high = float(data["field_effective_rank_high"].values[0])
     share = f"{1 - tolerance:.0%} of the energy"
+    status = str(data["field_effective_rank_status"].values[0])
+    if status.startswith(">"):
+        return f"Patterns for {share}: more than {status.removeprefix('> ')}, beyond which none were computed."
     if math.isinf(high):
         capture = float(data["field_greatest_capture"])
         reason = str(data["field_effective_rank_convergence_reason"].values[0])

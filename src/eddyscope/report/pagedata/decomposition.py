@@ -176,7 +176,8 @@ def _rank(data: xr.Dataset, prefix: str, tolerance: float, place: tuple[int, ...
 def _modes(view: View, prefix: str, at: dict[str, int], kept: Any, shipping: Shipping) -> list[ModeData]:
     data = view.data
     eigenvalues = array(data, f"{prefix}eigenvalues", "rank", **at)
-    total = float(eigenvalues.sum())
+    known = f"{prefix}total_energy"  # of large ensembles, whose eigenvalues are the leading ones
+    total = value(data, known, *at.values()) if known in data else float(eigenvalues.sum())
     profiles = array(data, f"{prefix}mode_profile", "mode", "lag", **at)
     coefficients = array(data, f"{prefix}coefficients", "mode", "document", **at)
     overlap = array(data, f"{prefix}mode_overlap", "mode", **at)
