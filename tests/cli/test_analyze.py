@@ -15,6 +15,7 @@ import xarray as xr
 
 import eddyscope as es
 from eddyscope.arrays import identify, read_arrays
+from eddyscope.cli.analyze import analyze_command
 from eddyscope.cli.shared import analysis_options
 
 Run = Any
@@ -60,6 +61,9 @@ def test_max_lag_cuts_the_field_too(typed: Run, arrays: Path, tmp_path: Path) ->
 def test_every_argument_of_analyze_is_an_option_with_the_same_default() -> None:
     of_python = {n: p.default for n, p in inspect.signature(es.analyze).parameters.items()}
     del of_python["ensemble"], of_python["progress"]
+    own = {n: p.default for n, p in inspect.signature(analyze_command).parameters.items()}
+    for name in ("pod", "power_iterations", "memory_budget", "scratch", "workers", "dask"):  # of this command alone
+        assert own[name] == of_python.pop(name), name
     assert list(inspect.signature(analysis_options).parameters) == list(of_python)
     assert {k: tuple(v) if isinstance(v, list) else v for k, v in analysis_options().items()} == of_python
 
