@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -76,9 +75,7 @@ class Desk:
     def _opened(self, job: Job, content: bytes | None) -> Session:
         """The session of a job: the layers found and checked again, and compared with what the caller found."""
         model = self._loaded(job.passage, content)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the caller was warned when it opened its own
-            session = self._open.enter_context(opened(model, _documents(job.first), job.options))
+        session = self._open.enter_context(opened(model, _documents(job.first), job.options))
         # Heads at a glance, which a session would look at when it ends, are seen to by the caller.
         session.options = replace(job.options, checks=False)
         missing = [name for name in job.layers if name not in session.layers]

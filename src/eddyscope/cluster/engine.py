@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from eddyscope.cluster.address import checked
-from eddyscope.cluster.outcome import Outcome
+from eddyscope.cluster.outcome import CALLERS, Outcome
 from eddyscope.errors import ClusterError, EddyscopeWarning
 
 #: Seconds after which a scheduler that does not answer counts as unreachable.
@@ -49,7 +50,8 @@ class Engine:
     @property
     def slots(self) -> int:
         """Tasks that run at the same time, at least 1."""
-        return max(1, sum(int(threads) for threads in self.client.nthreads().values()))
+        with self.watched():
+            return max(1, sum(int(threads) for threads in self.client.nthreads().values()))
 
     def submit(self, task: Callable[..., Any], *given: Any, priority: int = 0) -> Any:
         """Hand a task to the cluster; returns its future, which may be given to other tasks."""
@@ -116,7 +118,7 @@ class Engine:
     def _gone(self) -> ClusterError:
         return ClusterError(
             "The scheduler of the cluster is gone.",
-            "Shards that were whole by then are kept: start it again, and go on with resume=True (--resume).",
+            "Start it again; a capture to disk goes on from its whole shards with resume=True (--resume).",
         )
 
 
@@ -141,6 +143,7 @@ def connected(workers: int | None, dask: Any, *, loud: bool = False) -> Iterator
         Where the scheduler does not answer, or workers cannot be started.
     """
     checked(workers, dask)
+    CALLERS.add(os.getpid())
     with ExitStack() as stack:
         if not loud:
             stack.enter_context(_silent())
@@ -165,6 +168,7 @@ def _started(workers: int, folder: Path, loud: bool) -> Iterator[Any]:
             memory_limit=None,
             dashboard_address=None,
             local_directory=str(folder),
+            preload=["eddyscope.cluster.preload"],
             silence_logs=logging.WARNING if loud else logging.CRITICAL + 1,
         )
     except (RuntimeError, OSError, TimeoutError) as error:
@@ -210,7 +214,8 @@ def _reason(error: BaseException) -> str:
 @contextmanager
 def _silent() -> Iterator[None]:
     """Keep loggers from writing about workers that come and go; what matters is raised."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    known = (name for name in logging.root.manager.loggerDict if name.split(".")[0] in _LOGGERS)
+    loggers = [logging.getLogger(name) for name in known]  # each, as Dask gives some a level of their own
     levels = [logger.level for logger in loggers]
     try:
         for logger in loggers:

@@ -11,7 +11,6 @@ from eddyscope.capture.shards import fingerprint
 from eddyscope.cluster.engine import Engine
 from eddyscope.errors import CaptureError, EddyscopeError
 
-#: What kind of model a name stands for is found out as the command line does.
 _HOW = "Save it to a folder that all workers can read, and load it from there with eddyscope.load_model."
 
 
@@ -67,6 +66,8 @@ class Passage:
 def passage_of(model: Any, engine: Engine) -> tuple[Passage, Any]:
     """How a model gets to the workers of a cluster, and the future of its pickle where it is sent to them.
 
+    To be called before the model is read: what some libraries hang on a model then cannot be pickled.
+
     Raises
     ------
     CaptureError
@@ -74,6 +75,7 @@ def passage_of(model: Any, engine: Engine) -> tuple[Passage, Any]:
     """
     import cloudpickle
 
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     digest, kind = fingerprint(model), type(model).__name__
     origin = origin_of(model)
     if origin is not None:

@@ -8,9 +8,12 @@ caller sees the error that a single process would have raised.
 from __future__ import annotations
 
 import functools
+import os
+import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -69,9 +72,7 @@ def attempt(work: Callable[..., Any]) -> Callable[..., Outcome]:
         failed = next((x for x in given if isinstance(x, Outcome) and x.error is not None), None)
         if failed is not None:
             return failed.of(None)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("always", EddyscopeWarning)
+        with _caught() as caught:
             try:
                 outcome = Outcome(work(*given, **named))
             except EddyscopeError as error:
@@ -83,6 +84,27 @@ def attempt(work: Callable[..., Any]) -> Callable[..., Outcome]:
         return replace(outcome, warnings=tuple(dict.fromkeys(found)))
 
     return run
+
+
+#: Held while a thread catches warnings, which all threads of a process share.
+_CATCHING = threading.Lock()
+#: Processes that hand out work; where they also do some, in threads, warnings need no way back.
+CALLERS: set[int] = set()
+
+
+@contextmanager
+def _caught() -> Iterator[list[warnings.WarningMessage]]:
+    """Warnings of Eddyscope, kept; those of a second thread go where they would go anyway."""
+    if os.getpid() in CALLERS or not _CATCHING.acquire(blocking=False):
+        yield []
+        return
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", EddyscopeWarning)
+            yield caught
+    finally:
+        _CATCHING.release()
 
 
 def _unexpected(error: Exception) -> Outcome:

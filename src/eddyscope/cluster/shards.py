@@ -18,7 +18,7 @@ from eddyscope.cluster.engine import Engine, connected
 from eddyscope.cluster.flow import flow
 from eddyscope.cluster.handing import shard_of, take
 from eddyscope.cluster.job import job_of
-from eddyscope.cluster.models import passage_of
+from eddyscope.cluster.models import Passage, passage_of
 from eddyscope.cluster.work import Shard, shard_to_store
 from eddyscope.fieldplace import check_free
 from eddyscope.fieldstore import FieldStore
@@ -32,10 +32,14 @@ def capture_to_store_on(
     check_free(Path(path).absolute(), given["force"], given["resume"])
     model = load_named(model) if isinstance(model, str) else model
     with connected(workers, dask) as engine:
-        return capture_to_store(model, documents, path, options, **given, write=partial(_write_shards, engine))
+        passage, content = passage_of(model, engine)
+        write = partial(_write_shards, engine, passage, content)
+        return capture_to_store(model, documents, path, options, **given, write=write)
 
 
-def _write_shards(engine: Engine, session: Session, store: FieldStore, progress: Progress | None) -> None:
+def _write_shards(
+    engine: Engine, passage: Passage, content: Any, session: Session, store: FieldStore, progress: Progress | None
+) -> None:
     """Let workers capture the shards that are missing."""
     missing, count = store.missing, session.reading.count
     done = sum(len(store.documents_of(number)) for number in store.whole)
@@ -44,7 +48,6 @@ def _write_shards(engine: Engine, session: Session, store: FieldStore, progress:
     given = session.options
     session.options = replace(given, batch=store.provenance["shards"]["batch"])
     try:
-        passage, content = passage_of(session.source.model, engine)
         job = job_of(session, passage, uuid.uuid4().hex)
     finally:
         session.options = given
@@ -64,5 +67,6 @@ def _write_shards(engine: Engine, session: Session, store: FieldStore, progress:
         done += size
         if progress is not None:
             progress(done, count)
+    store.clear_partial()  # what workers that were lost left
     if len(session.verdict.failed) > failed:
         session.verdict.warn()

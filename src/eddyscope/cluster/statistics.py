@@ -53,8 +53,8 @@ def stream_on(
     sinks = checked_sinks(sinks)
     model = load_named(model) if isinstance(model, str) else model
     with connected(workers, dask) as engine:
+        passage, content = passage_of(model, engine)
         with opened(model, documents, options) as session:
-            passage, content = passage_of(session.source.model, engine)
             run = _Run(engine, session, job_of(session, passage, uuid.uuid4().hex), content, progress)
             found = run.statistics(taken_sinks(session, sinks))
         return assembled(session, found, run.groups, np.flatnonzero(run.kept), sinks)
