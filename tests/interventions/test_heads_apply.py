@@ -165,6 +165,41 @@ def test_the_rebuilt_model_is_saved_loaded_and_captured(tmp_path: Path) -> None:
         np.testing.assert_allclose(found.fields[name].dense(), expected.fields[name].dense(), atol=1e-5)
 
 
+@pytest.mark.parametrize("weight", ["attention", "value-norm"])
+@pytest.mark.parametrize("variant", ["base", "ega-1"])
+def test_every_way_of_capture_sees_the_mixes_of_the_rebuilt_model(variant: str, weight: str) -> None:
+    from eddyscope.documents import Documents
+
+    model = gpt(variant)
+    plan = some_plan(model)
+
+    def captured(model: Any, way: str) -> np.ndarray:
+        read = Documents.from_ids(IDS.numpy())
+        with pytest.warns(es.EddyscopeWarning, match="rows sum to 1"):
+            found = es.capture(model, read, heads="each", way=way, weight=weight, allow_failed_checks=True)
+        return np.stack([field.dense() for field in found.fields.values()])
+
+    with es.heads.apply(model, plan):
+        expected = captured(model, "function")
+    assert expected.size == 3 * 4 * 2 * 20 * 20  # all heads, not the kept ones alone
+    made = es.heads.rebuild(model, plan)
+    for way in ("function", "blocks") if weight == "value-norm" else ("hooks", "function", "blocks"):
+        np.testing.assert_allclose(captured(made, way), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_a_rebuilt_model_reads_the_same_while_it_is_captured_in_blocks() -> None:
+    from eddyscope.capture.source import Wants
+    from eddyscope.capture.sources import source_for
+
+    made = es.heads.rebuild(gpt(), some_plan(gpt()))
+    before = outputs(made)
+    source = source_for(made, Wants(way="blocks"))
+    with source.ready(), source.listening(lambda *_: None):
+        during = outputs(made)
+    torch.testing.assert_close(during, before, atol=1e-5, rtol=1e-5)
+    assert torch.equal(outputs(made), before)
+
+
 def test_plans_are_written_and_read_without_loss(tmp_path: Path) -> None:
     model = tiny("llama")
     plan = some_plan(model).with_results(loss={"rise": 0.1, "interval": [0.0, 0.2]}, cost={"context": 20})

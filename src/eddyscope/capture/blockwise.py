@@ -63,7 +63,8 @@ def attend(
     softcap : float, optional
         ``cap(x) = softcap * tanh(x / softcap)``; without it scores are taken as they are.
     finish : callable, optional
-        What a layer does to its weights after the softmax (a gate on the keys).
+        What a layer does to its weights after the softmax (a gate on the keys; mixes for more heads than have queries,
+        where values have as many).
     value_norm : Tensor, shape (document, head, key), optional
         Goes into the rows as it is.
     see : callable, optional
@@ -78,9 +79,10 @@ def attend(
         key = key.repeat_interleave(heads // key.shape[1], dim=1)
         value = value.repeat_interleave(heads // value.shape[1], dim=1)
     across = key.transpose(-2, -1)
-    out = query.new_empty((documents, heads, queries, value.shape[-1]), dtype=value.dtype)
+    finished = value.shape[1]
+    out = query.new_empty((documents, finished, queries, value.shape[-1]), dtype=value.dtype)
     room = _Room(query.device)
-    for first, stop in blocks(queries, key.shape[2], documents * heads, query.device):
+    for first, stop in blocks(queries, key.shape[2], documents * max(heads, finished), query.device):
         shape = (documents, heads, stop - first, key.shape[2])
         scores = torch.matmul(query[:, :, first:stop], across, out=room.take("scores", shape, query.dtype))
         scores.mul_(scaling)

@@ -19,7 +19,7 @@ from eddyscope.capture.state import evaluated, weights_sha256
 from eddyscope.capture.values import Projections
 from eddyscope.capture.ways import WAYS, chosen_way
 from eddyscope.errors import CaptureError
-from eddyscope.models.gpt import GPT, CausalSelfAttention, gated
+from eddyscope.models.gpt import GPT, CausalSelfAttention
 
 
 class GPTSource(HookSource):
@@ -117,7 +117,7 @@ def _whole(
 ) -> tuple[Tensor, Tensor]:
     """Attention as the module computes it, which the listener is told of."""
     mixed, weights = module.attend_whole(q, k, v, gate)
-    listener.begins(module)(Rows(weights, value_norm=listener.value_norm(module, q.shape[1], v)))
+    listener.begins(module)(Rows(weights, value_norm=listener.value_norm(module, v.shape[1], v)))
     listener.ends(module, mixed.transpose(1, 2))
     return mixed, weights
 
@@ -144,8 +144,8 @@ def _in_blocks(
         v,
         mask,
         scaling=q.shape[-1] ** -0.5,
-        finish=None if gate is None else partial(gated, gate=gate),
-        value_norm=listener.value_norm(module, q.shape[1], v),
+        finish=module.finish(gate),
+        value_norm=listener.value_norm(module, v.shape[1], v),
         see=listener.begins(module),
     )
     listener.ends(module, mixed.transpose(1, 2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -67,6 +68,10 @@ class CausalSelfAttention(nn.Module):
         for edit in self.edits:
             weights = edit(weights)
         return weights @ v, weights
+
+    def finish(self, gate: Tensor | None) -> Callable[[Tensor], Tensor] | None:
+        """What becomes of the weights after the softmax, in eval mode; None for nothing."""
+        return None if gate is None else partial(gated, gate=gate)
 
     def _weights(self, q: Tensor, k: Tensor, gate: Tensor | None) -> Tensor:
         """Return softmax attention, gated and renormalised: A'(i, j) = A(i, j) g(j) / sum_j A(i, j) g(j)."""

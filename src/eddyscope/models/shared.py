@@ -6,7 +6,7 @@ those of all heads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from eddyscope.errors import InputError
 from eddyscope.models.config import GPTConfig
 from eddyscope.models.gates import build_gate
-from eddyscope.models.gpt import GPT, CausalSelfAttention
+from eddyscope.models.gpt import GPT, CausalSelfAttention, gated
 
 
 class SharedAttention(CausalSelfAttention):
@@ -53,16 +53,22 @@ class SharedAttention(CausalSelfAttention):
         parts: tuple[Tensor, ...] = torch.split(self.qkv(x), [inner, inner, width], dim=-1)
         q, k, v = (part.reshape(*x.shape[:2], -1, size).transpose(1, 2) for part in parts)
         gate = None if self.gate is None else self.gate(x)
-        patterns = self._weights(q, k, gate)
         weights: Tensor | None = None
-        if self.fused and not self.edits:
-            mixed = self._mix(patterns, v)
+        if self.attend is not None:
+            mixed, weights = self.attend(q, k, v, gate)
+        elif self.fused and not self.edits:
+            mixed = self._mix(super()._weights(q, k, gate), v)
         else:
-            weights = _mixed(self.mixing, patterns)
-            for edit in self.edits:
-                weights = edit(weights)
-            mixed = weights @ v
+            mixed, weights = self.attend_whole(q, k, v, gate)
         return self.out(mixed.transpose(1, 2).flatten(2)), weights
+
+    def finish(self, gate: Tensor | None) -> Callable[[Tensor], Tensor]:
+        """What becomes of the kept patterns after the softmax: gated, and mixed into those of all heads."""
+        return lambda patterns: _mixed(self.mixing, patterns if gate is None else gated(patterns, gate))
+
+    def _weights(self, q: Tensor, k: Tensor, gate: Tensor | None) -> Tensor:
+        """Return the patterns of all heads, from the queries and keys of the kept ones."""
+        return _mixed(self.mixing, super()._weights(q, k, gate))
 
     def _mix(self, patterns: Tensor, v: Tensor) -> Tensor:
         """Return the values of all heads under their patterns, with as few maps as can be."""
