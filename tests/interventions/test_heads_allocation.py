@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -12,8 +12,8 @@ from eddyscope.interventions.heads.allocation import (
     LayerPath,
     best_mixing,
     by_score,
+    cheapest_sets,
     distribute,
-    eliminate,
     in_proportion,
     layer_plans,
     map_form,
@@ -59,11 +59,26 @@ def test_all_heads_kept_cost_nothing_and_equal_heads_cost_nothing_to_share() -> 
     cost, mixing = best_mixing(form, range(4))
     assert cost == 0
     np.testing.assert_array_equal(mixing, np.eye(4))
-    path = eliminate(form)
+    path = cheapest_sets(form)
     assert path.kept[2] in ((0, 1, 3), (1, 2, 3))
     assert path.cost[2] == pytest.approx(0, abs=1e-4)
     assert path.cost[1] > 0.1
     assert [len(kept) for kept in path.kept] == [1, 2, 3, 4]
+
+
+def test_kept_sets_are_the_cheapest_of_all_where_elimination_misses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    forms = [map_form(found @ found.T) for found in (np.abs(maps(6, 7, seed)) for seed in range(4))]
+    for form in forms:
+        path = cheapest_sets(form)
+        for size in range(1, 7):
+            best = min(best_mixing(form, kept)[0] for kept in combinations(range(6), size))
+            assert path.cost[size - 1] == pytest.approx(best, rel=1e-9)
+    every = [cheapest_sets(form).cost for form in forms]
+    monkeypatch.setattr("eddyscope.interventions.heads.allocation._ALL_SETS", 1)
+    eliminated = [cheapest_sets(form) for form in forms]
+    assert all(set(small) < set(large) for path in eliminated for small, large in pairwise(path.kept))
+    assert all((path.cost >= cost - 1e-12).all() for path, cost in zip(eliminated, every, strict=True))
+    assert any((path.cost > cost + 1e-3).any() for path, cost in zip(eliminated, every, strict=True))
 
 
 def test_patterns_go_where_they_cost_least_over_all_ways_to_give_them_out() -> None:
@@ -120,7 +135,7 @@ def test_the_weighted_form_trusts_each_heads_own_terms_most() -> None:
 def test_plans_hold_the_kept_set_of_each_layer() -> None:
     found = maps(4)
     form = map_form(found @ found.T)
-    (plan,) = layer_plans(["a"], [eliminate(form)], [2], [form])
+    (plan,) = layer_plans(["a"], [cheapest_sets(form)], [2], [form])
     assert plan.name == "a"
     assert plan.mixing.shape == (4, 2)
     np.testing.assert_array_equal(plan.mixing[list(plan.kept)], np.eye(2))

@@ -1,4 +1,4 @@
-"""Which patterns to keep: for each layer a path from all heads to one, over layers the cheapest stops on these paths.
+"""Which patterns to keep: for each layer a kept set of every size, over layers the cheapest of these together.
 
 A criterion gives, for each layer, the cost of keeping a set of patterns and the mix by which the other heads use them.
 All but ``importance`` are quadratic forms of the change ``f = M - 1`` of the mixing weights: the best mix of a kept set
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -32,13 +33,15 @@ _RIDGE = 1e-5
 #: Weight of the maps' own Gram in the Fisher form, which is known from few gradients only, so that every kept set is
 #: chosen to make its noise look good.
 _PRIOR = 0.1
+#: Most heads of a layer of which every set is tried.
+_ALL_SETS = 12
 #: Gradients for each entry of a layer's mixing weights at which half of the terms between heads is believed.
 _ENOUGH = 10
 
 
 @dataclass(frozen=True, eq=False)
 class LayerPath:
-    """Kept sets of one layer, from all heads to one.
+    """Kept sets of one layer, one of every size.
 
     Parameters
     ----------
@@ -113,19 +116,27 @@ def best_mixing(form: FloatArray, kept: Sequence[int]) -> tuple[float, FloatArra
     return max(0.0, rest - 2 * float(weights @ towards) + float(weights @ inner @ weights)), mixing
 
 
-def eliminate(form: FloatArray) -> LayerPath:
-    """Backward elimination: from all heads, lose the one whose loss costs least, until one is left."""
+def cheapest_sets(form: FloatArray) -> LayerPath:
+    """The kept set of every size that costs least: of all sets in layers of up to 12 heads, else by elimination.
+
+    Backward elimination starts from all heads and loses the one whose loss costs least, until one is left.
+    """
     heads = round(form.shape[0] ** 0.5)
-    kept = tuple(range(heads))
-    sets, costs = [kept], [0.0]
-    while len(kept) > 1:
-        smaller = [tuple(other for other in kept if other != head) for head in kept]
-        tried = [best_mixing(form, candidate)[0] for candidate in smaller]
-        best = int(np.argmin(tried))
-        kept = smaller[best]
+    everything = tuple(range(heads))
+    sets, costs = [everything], [0.0]
+    for size in range(heads - 1, 0, -1):
+        candidates = list(combinations(everything if heads <= _ALL_SETS else sets[-1], size))
+        cost, kept = _cheapest(form, candidates)
         sets.append(kept)
-        costs.append(tried[best])
+        costs.append(cost)
     return LayerPath(tuple(sets[::-1]), np.array(costs[::-1]))
+
+
+def _cheapest(form: FloatArray, candidates: Sequence[tuple[int, ...]]) -> tuple[float, tuple[int, ...]]:
+    """The first of the kept sets that cost least, with its cost."""
+    costs = [best_mixing(form, kept)[0] for kept in candidates]
+    best = int(np.argmin(costs))
+    return costs[best], candidates[best]
 
 
 def by_score(score: FloatArray) -> LayerPath:

@@ -15,8 +15,8 @@ from eddyscope.interventions.heads.allocation import (
     RESIDUAL,
     LayerPath,
     by_score,
+    cheapest_sets,
     distribute,
-    eliminate,
     in_proportion,
     layer_plans,
     map_form,
@@ -126,7 +126,7 @@ def _layers(
         paths, forms = evidence.paths[chosen], evidence.forms[chosen]
     elif chosen == "residual x importance, head by head":
         forms = tuple(_head_by_head(evidence, layer.index) for layer in evidence.layers)
-        paths = tuple(eliminate(form) for form in forms)
+        paths = tuple(cheapest_sets(form) for form in forms)
     elif chosen == "random":
         return _random(evidence, patterns, seed)
     elif scores is None:

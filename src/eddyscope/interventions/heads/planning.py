@@ -18,8 +18,8 @@ from eddyscope.interventions.heads.allocation import (
     RESIDUAL,
     LayerPath,
     by_score,
+    cheapest_sets,
     distribute,
-    eliminate,
     layer_plans,
     map_form,
     weighted_form,
@@ -131,9 +131,9 @@ def gather_evidence(
         weighted_form(fisher, gram, sensitivity.samples) for fisher, gram in zip(sensitivity.fisher, grams, strict=True)
     )
     paths = {
-        RESIDUAL: tuple(eliminate(form) for form in maps),
+        RESIDUAL: tuple(cheapest_sets(form) for form in maps),
         IMPORTANCE: tuple(by_score(score) for score in sensitivity.importance),
-        BOTH: tuple(eliminate(form) for form in weighted),
+        BOTH: tuple(cheapest_sets(form) for form in weighted),
     }
     return Evidence(layers, redundancy, sensitivity, paths, {RESIDUAL: maps, IMPORTANCE: maps, BOTH: weighted})
 
