@@ -23,6 +23,8 @@ from eddyscope.errors import ClusterError, EddyscopeWarning
 CONNECT = 5
 #: Seconds between looks at whether the cluster is still there and has workers.
 LOOK = 5.0
+#: Any free port that other machines cannot reach.
+_HERE_ALONE = "127.0.0.1:0"
 #: Where Dask and what is under it write what they think.
 _LOGGERS = ("distributed", "tornado", "asyncio")
 
@@ -161,16 +163,19 @@ def connected(workers: int | None, dask: Any, *, loud: bool = False) -> Iterator
 def _started(workers: int, folder: Path, loud: bool) -> Iterator[Any]:
     """Workers of this machine, one thread each, without a dashboard; memory is for the plan to limit."""
     try:
-        cluster = _distributed().LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=None,
-            dashboard_address=None,
-            local_directory=str(folder),
-            preload=["eddyscope.cluster.preload"],
-            silence_logs=logging.WARNING if loud else logging.CRITICAL + 1,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("default" if loud else "ignore")  # of ports that are taken, where others will do
+            cluster = _distributed().LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit=None,
+                dashboard_address=_HERE_ALONE,
+                worker_dashboard_address=_HERE_ALONE,
+                local_directory=str(folder),
+                preload=["eddyscope.cluster.preload"],
+                silence_logs=logging.WARNING if loud else logging.CRITICAL + 1,
+            )
     except (RuntimeError, OSError, TimeoutError) as error:
         raise ClusterError(
             f"{workers} workers could not be started: {_reason(error)}.",
