@@ -217,7 +217,7 @@ class FieldStore:
         """The field of one layer over all documents, in memory."""
         self.expect_complete()
         stored = self._stored(layer)
-        g, kept = stored.geometry, [self._open(shard).root["documents"] for shard in range(self.shards)]
+        g, kept = stored.geometry, self.counts()
         made: LagField | None = None
         start = 0
         for shard, count in enumerate(kept):
@@ -229,6 +229,10 @@ class FieldStore:
             start += count
         assert made is not None
         return made
+
+    def counts(self) -> list[int]:
+        """Documents that each shard holds."""
+        return [int(self._open(shard).root["documents"]) for shard in range(self.shards)]
 
     def verify(self, contents: bool = True) -> dict[int, StoreError]:
         """Compare every file of every shard that is there with what was noted when it was written.

@@ -11,10 +11,12 @@ import xarray as xr
 
 from eddyscope.cluster.engine import connected
 from eddyscope.cluster.flow import flow
+from eddyscope.cluster.grams import GramsOn
 from eddyscope.cluster.outcome import attempt
 from eddyscope.ensemble import AttentionEnsemble
+from eddyscope.fieldstore import StoredFields
 from eddyscope.statistics import AttentionStatistics
-from eddyscope.study.analyze import analyze_layer
+from eddyscope.study.analyze import analyze_layer, within
 from eddyscope.study.blockplan import BlockPlan
 from eddyscope.study.options import Options
 from eddyscope.study.sample import Sample
@@ -33,10 +35,19 @@ def layers_on(
 
     Fields on disk are read where they are needed, so that their place is all that travels; fields and statistics in
     memory travel, a few layers at a time. What comes back is what the study keeps. With a plan each worker analyses its
-    layer in blocks, with scratch files of its own.
+    layer in blocks, with scratch files of its own; where there are more workers than layers, the layers are analysed
+    here one by one, and the blocks of their Grams, which cost most, are shared.
     """
     names, found = list(ensemble.layers), dict[str, xr.Dataset]()
     with connected(workers, dask) as engine:
+        fields = getattr(ensemble, "fields", None)
+        if plan is not None and isinstance(fields, StoredFields) and engine.slots > len(names):
+            for done, name in enumerate(names):
+                grams = GramsOn(engine, str(fields.store.path.absolute()), name)
+                found[name] = analyze_layer(
+                    ensemble, name, options, sample, replace(plan, grams=grams), within(progress, names, done)
+                )
+            return found
 
         def submit(name: str) -> list[tuple[Any, str]]:
             return [(engine.submit(layer_of, _packed(ensemble, name), name, options, sample, plan), name)]

@@ -170,7 +170,7 @@ def analyze(
     for done, name in enumerate(ensemble.layers if not nodes else ()):
         if progress is not None:
             progress(name, done, len(ensemble.layers))
-        nodes[name] = analyze_layer(ensemble, name, options, sample, plan, _within(progress, ensemble.layers, done))
+        nodes[name] = analyze_layer(ensemble, name, options, sample, plan, within(progress, ensemble.layers, done))
     if progress is not None:
         progress("", len(ensemble.layers), len(ensemble.layers))
     _warn_of_sinks(nodes)
@@ -217,7 +217,7 @@ def _warn_of_sinks(nodes: dict[str, xr.Dataset]) -> None:
     )
 
 
-def _within(
+def within(
     progress: Callable[[str, int, int], None] | None, layers: Sequence[str], done: int
 ) -> Callable[[float], None]:
     """Progress inside a layer that is analysed in blocks: hundredths of layers."""

@@ -64,7 +64,8 @@ def layer_in_blocks(
             begun = _READ + (1 - _READ) * place / len(fields)
             share = (1 - _READ) / len(fields)
             with scratch_folder(folder) as grams:
-                work = BlockWork(grams, plan.held, plan.keep_grams, partial(_of_head, advance, begun, share))
+                of_head = partial(_of_head, advance, begun, share)
+                work = BlockWork(grams, plan.held, plan.keep_grams, of_head, plan.grams)
                 found[label] = analyze_blocks(own, heads[label], options, sample, kind, work)
         return found, _first(fields)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from eddyscope.study.published import published_rows
 from eddyscope.study.rows import LagAxis, lag_rows, mask_first_keys, usable_queries
 from eddyscope.trust.modes import row_correlation_of
 
+#: Forms the blocks of Grams, without the factor 1/N: called with snapshots, weights, first query, mean field and the
+#: documents of each block; gives the numbers of two blocks and their inner products, each pair once.
+GramMaker = Callable[["Snapshots", FloatArray, int, FloatArray, Sequence[slice]], Iterable[tuple[int, int, FloatArray]]]
 #: Documents that are looked at together, in bytes of their snapshots in float64.
 _TOGETHER = 32 << 20
 _MOST_TOGETHER = 256
@@ -164,6 +168,7 @@ def form_grams(
     sums: Sequence[PartSums],
     held: int,
     advance: Callable[[int, int], None],
+    elsewhere: GramMaker | None = None,
 ) -> None:
     """Form the Grams of all windows block by block, and sums over parts of them.
 
@@ -179,23 +184,32 @@ def form_grams(
         Blocks of documents that are held; the others are read once for each time so many are.
     advance : callable
         Told how many pairs of blocks are done, and how many there are.
+    elsewhere : GramMaker, optional
+        What forms the blocks in the place of this process.
     """
-    geometry, tiles = snapshots.field.geometry, files.tiles
-    done, pairs = 0, len(tiles) * (len(tiles) + 1) // 2
+    tiles = files.tiles
+    pairs = len(tiles) * (len(tiles) + 1) // 2
+    here: GramMaker = partial(_blocks_here, held)
+    for done, (i, j, products) in enumerate((elsewhere or here)(snapshots, weights, min_query, mean, tiles)):
+        blocks = products / files.documents
+        files.write(i, j, blocks)
+        for own, block in zip(sums, blocks, strict=True):
+            own.add(block, tiles[i], tiles[j])
+        advance(done + 1, pairs)
+
+
+def _blocks_here(
+    held: int, snapshots: Snapshots, weights: FloatArray, min_query: int, mean: FloatArray, tiles: Sequence[slice]
+) -> Iterator[tuple[int, int, FloatArray]]:
+    geometry = snapshots.field.geometry
     for first in range(0, len(tiles), held):
         here = range(first, min(first + held, len(tiles)))
         mine = {i: snapshots.read(tiles[i]) for i in here}
         for j in range(first, len(tiles)):
             theirs = mine[j] if j in mine else snapshots.read(tiles[j])
             for i in here:
-                if i > j:
-                    break
-                blocks = gram_block(mine[i], theirs, geometry, weights, min_query, mean) / files.documents
-                files.write(i, j, blocks)
-                for own, block in zip(sums, blocks, strict=True):
-                    own.add(block, tiles[i], tiles[j])
-                done += 1
-                advance(done, pairs)
+                if i <= j:
+                    yield i, j, gram_block(mine[i], theirs, geometry, weights, min_query, mean)
 
 
 def modes_of(

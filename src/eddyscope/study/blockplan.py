@@ -12,10 +12,11 @@ from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.errors import UsageError
 from eddyscope.fieldstore import StoredFields
 from eddyscope.kernels.gramblocks import TILE
-from eddyscope.kernels.lanczos import BLOCK
+from eddyscope.kernels.lanczos import BLOCK, basis_size
 from eddyscope.lagfield import LagGeometry
 from eddyscope.plans import ModelSize, Work, cost
 from eddyscope.plans import size as in_words
+from eddyscope.study.blockpasses import GramMaker
 from eddyscope.study.measures import LEADING
 from eddyscope.study.options import Options
 from eddyscope.study.podpart import KEPT_GRAM
@@ -25,7 +26,7 @@ _GRAMS, _MAPS_BY_GROUP, _MAPS, _REST = 9, 8, 120, 160 << 20
 #: Groups of the jackknife, whose statistics are kept apart.
 _GROUPS = 15
 #: Parts of the documents whose sums are taken, and doubles of a document that block Lanczos holds.
-_PARTS, _BASIS = 40, 2 * (3 * LEADING + 4 * BLOCK)
+_PARTS, _BASIS = 40, basis_size(LEADING) + LEADING + 8 * BLOCK
 #: Maps and Grams of a head that a study keeps, see :mod:`eddyscope.plans`.
 _KEPT_MAPS, _KEPT_GRAMS = 50, 5
 #: Most blocks of documents that are held: more would save no reading worth the memory.
@@ -46,12 +47,15 @@ class BlockPlan:
         Whether the study keeps Grams.
     scratch : Path, optional
         Where scratch files are written; the folder for temporary files by default.
+    grams : GramMaker, optional
+        What forms blocks of Grams in the place of this process.
     """
 
     estimate: int
     held: int
     keep_grams: bool
     scratch: Path | None = None
+    grams: GramMaker | None = None
 
 
 @dataclass(frozen=True)

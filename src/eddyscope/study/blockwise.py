@@ -19,6 +19,7 @@ from eddyscope.kernels.pairs import PairStatistics
 from eddyscope.lagfield import FloatArray, IntArray, LagGeometry
 from eddyscope.study.blockfields import BlockField, GramFiles
 from eddyscope.study.blockpasses import (
+    GramMaker,
     Snapshots,
     correlation_of,
     energy_of,
@@ -69,12 +70,15 @@ class BlockWork:
         Whether the Grams become part of the results.
     advance : callable
         Told which share of the work on the head is done, 0 to 1.
+    grams : GramMaker, optional
+        What forms blocks of Grams in the place of this process.
     """
 
     folder: Path
     held: int
     keep_grams: bool
     advance: Callable[[float], None]
+    grams: GramMaker | None = None
 
 
 class BlockSource:
@@ -230,7 +234,7 @@ def _from_grams(
         work.advance(0.2 + 0.4 * done / pairs)
 
     min_query = query_start(snapshots.field.geometry, options)
-    form_grams(snapshots, weights, min_query, mean, files, sums, work.held, advance)
+    form_grams(snapshots, weights, min_query, mean, files, sums, work.held, advance, work.grams)
     found = []
     for window, own in enumerate(sums):
         keep, vary = work.keep_grams, entries[window]
