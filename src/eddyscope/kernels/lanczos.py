@@ -89,10 +89,10 @@ def leading_pairs(
     """
     count, rng = min(count, size), np.random.default_rng(seed)
     block = min(block, size)
-    most = min(size, max(3 * count, count + 6 * block))
+    most = min(size, basis_size(count, block))
     basis, small = np.empty((size, most)), np.zeros((most, most))
     following = np.linalg.qr(rng.standard_normal((size, block)))[0]
-    held = products = converged = 0
+    held, products, converged, scale = 0, 0, 0, 0.0
     values: FloatArray = np.zeros(0)
     mixing: FloatArray = np.zeros((0, 0))
     while products < _MOST_PRODUCTS:
@@ -109,8 +109,11 @@ def leading_pairs(
         small[: held + width, held : held + width] = along
         small[held : held + width, : held + width] = along.T
         held += width
+        scale = max(scale, float(np.sqrt((along**2).sum(axis=0)).max()))  # at most the largest eigenvalue
+        following, coupling = _orthonormal(left, basis[:, :held], min(block, size - held), scale, rng)
+        if held < count and following.shape[1]:
+            continue
         values, mixing = _descending(small[:held, :held])
-        following, coupling = _orthonormal(left, basis[:, :held], min(block, size - held), values[0], rng)
         residuals = np.sqrt(((coupling @ mixing[held - width :]) ** 2).sum(axis=0))
         converged = _leading_run(residuals <= tolerance * values[0])
         if progress is not None:
@@ -118,17 +121,23 @@ def leading_pairs(
         if converged >= count or following.shape[1] == 0:
             break
         if held + following.shape[1] > most:
-            kept = min(count + block, most - following.shape[1])
+            kept = min((count + most) // 2, most - following.shape[1])
             basis[:, :kept] = basis[:, :held] @ mixing[:, :kept]
             small[:] = 0
             small[np.arange(kept), np.arange(kept)] = values[:kept]
-            held = kept
-            values, mixing = values[:kept], np.eye(kept)
+            held, values, mixing = kept, values[:kept], np.eye(kept)
+    if mixing.shape[0] != held:  # given up before so many vectors were there as pairs are wanted
+        values, mixing = _descending(small[:held, :held])
     found = min(converged, count)
     vectors = basis[:, :held] @ mixing[:, :found]
     checked = [np.asarray(apply(vectors[:, s : s + block])) for s in range(0, found, block)]
     apart = np.concatenate(checked, axis=1) - vectors * values[:found] if checked else vectors
     return LeadingPairs(values[:found], vectors, np.sqrt((apart**2).sum(axis=0)), products + len(checked))
+
+
+def basis_size(count: int, block: int = BLOCK) -> int:
+    """Vectors of the basis at which it is restarted."""
+    return max(4 * count, count + 12 * block)
 
 
 def _descending(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
