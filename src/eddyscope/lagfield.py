@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eddyscope.errors import InputError
+from eddyscope.kernels.namespace import like, namespace
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
@@ -235,10 +236,11 @@ class LagGeometry:
         Parameters
         ----------
         packed : array, shape (..., entry)
+            NumPy, or of any namespace.
         first, stop : int
             Range of queries; all by default.
         out : array, shape (at least as many numbers,), optional
-            Memory for the result, of the same dtype.
+            Memory for the result, of the same dtype; used by NumPy alone.
 
         Returns
         -------
@@ -247,11 +249,16 @@ class LagGeometry:
         """
         index, exists = self.row_entries(first, self.queries if stop is None else stop)
         shape = (*packed.shape[:-1], *index.shape)
-        place = None if out is None else out[: math.prod(shape)].reshape(*packed.shape[:-1], index.size)
-        # clip: without a mode NumPy would make a copy, in case an index were out of range
-        rows: FloatArray = np.take(packed, index.reshape(-1), axis=-1, mode="clip", out=place).reshape(shape)
+        xp = namespace(packed)
+        rows: FloatArray
+        if xp is np:
+            place = None if out is None else out[: math.prod(shape)].reshape(*packed.shape[:-1], index.size)
+            # clip: without a mode NumPy would make a copy, in case an index were out of range
+            rows = np.take(packed, index.reshape(-1), axis=-1, mode="clip", out=place).reshape(shape)
+        else:
+            rows = xp.reshape(xp.take(packed, like(index.reshape(-1), packed), axis=-1), shape)
         if not exists.all():
-            rows *= exists.astype(rows.dtype)
+            rows *= xp.astype(like(exists, packed), rows.dtype)
         return rows
 
 

@@ -9,6 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eddyscope.kernels.morlet import transform_matrix
+from eddyscope.kernels.namespace import (
+    complex_of,
+    divided,
+    doubled,
+    is_numpy,
+    like,
+    namespace,
+    product,
+    products_over_first,
+    working,
+    zeros,
+)
 from eddyscope.lagfield import LagGeometry
 
 FloatArray = NDArray[np.floating[Any]]
@@ -35,7 +47,7 @@ def leakage_share(energy: FloatArray, transform: ComplexArray, scale: float) -> 
 
     Parameters
     ----------
-    energy : array, shape (query, key)
+    energy : array, shape (query, key), float64
         Mean squared field over documents.
     transform : complex array, shape (position, key)
         From :func:`key_transform`.
@@ -48,9 +60,10 @@ def leakage_share(energy: FloatArray, transform: ComplexArray, scale: float) -> 
     """
     weight = np.abs(transform) ** 2
     distance = np.abs(np.arange(weight.shape[0])[:, None] - np.arange(weight.shape[1])[None, :])
-    total = energy @ weight.T
-    far = energy @ np.where(distance > _NEIGHBOURHOOD * scale, weight, 0.0).T
-    return np.asarray(np.divide(far, total, out=np.full_like(total, np.nan), where=total > 0))
+    total = energy @ like(weight.T, energy)
+    far = energy @ like(np.where(distance > _NEIGHBOURHOOD * scale, weight, 0.0).T, energy)
+    share: FloatArray = divided(far, total, float("nan"))
+    return share
 
 
 def cross_coherence(dense: FloatArray, transform: ComplexArray, causal: bool) -> ComplexArray:
@@ -77,11 +90,11 @@ def cross_coherence(dense: FloatArray, transform: ComplexArray, causal: bool) ->
     -----
     The numerator is the transform of ``<W_i(i) A_i>``, so only the power needs every row of every document.
     """
-    queries = dense.shape[1]
+    xp, dtype, queries = namespace(dense), working(dense), dense.shape[1]
 
     def rows(first: int, stop: int) -> FloatArray:
-        working = np.float64 if dense.dtype == np.float64 else np.float32
-        return np.ascontiguousarray(dense[:, first:stop, : stop if causal else None], dtype=working)
+        block: FloatArray = xp.astype(dense[:, first:stop, : stop if causal else queries], dtype)  # a copy in order
+        return block
 
     return _by_blocks(rows, queries, transform, causal)
 
@@ -105,17 +118,20 @@ def packed_coherence(
     -------
     complex array, shape (query, key)
     """
-    working = np.dtype(np.float64 if values.dtype == np.float64 else np.float32)
+    xp, dtype = namespace(values), working(values)
     # The mean in two parts, so that in single precision documents that are all but equal keep their differences.
-    near = None if mean is None else mean.astype(working)
-    rest = None if mean is None or near is None else (mean - near).astype(working)
-    memory = np.empty(values.shape[0] * min(_ROWS_TOGETHER, geometry.queries) * geometry.keys, dtype=values.dtype)
+    parts: list[FloatArray] = []
+    if mean is not None:
+        near = xp.astype(mean, dtype)
+        parts = [part for part in (near, xp.astype(mean - near, dtype)) if bool(xp.any(part != 0))]
+    memory = None
+    if is_numpy(values):
+        memory = np.empty(values.shape[0] * min(_ROWS_TOGETHER, geometry.queries) * geometry.keys, dtype=values.dtype)
 
     def rows(first: int, stop: int) -> FloatArray:
-        block = geometry.dense_rows(values, first, stop, memory).astype(working, copy=False)
-        for part in (near, rest):
-            if part is not None and part.any():
-                block -= geometry.dense_rows(part, first, stop)
+        block: FloatArray = xp.astype(geometry.dense_rows(values, first, stop, memory), dtype, copy=False)
+        for part in parts:
+            block -= geometry.dense_rows(part, first, stop)
         return block
 
     return _by_blocks(rows, geometry.queries, transform, geometry.causal)
@@ -125,34 +141,44 @@ def _by_blocks(
     rows_of: Callable[[int, int], FloatArray], queries: int, transform: ComplexArray, causal: bool
 ) -> ComplexArray:
     """Coherence from a few queries' rows at a time, shape (document, query, key up to the last query if causal)."""
-    gamma = np.full((queries, queries), np.nan, dtype=np.complex128)
-    memory: FloatArray | None = None  # blocks would cost more to have than to fill
+    gamma: ComplexArray | None = None
+    memory = None
     for first in range(0, queries, _ROWS_TOGETHER):
         stop = min(first + _ROWS_TOGETHER, queries)
         rows = rows_of(first, stop)
-        if memory is None:
+        if gamma is None:
+            gamma = complex_of(*(zeros((queries, queries), rows) + float("nan") for _ in range(2)))
+        if memory is None and is_numpy(rows):  # blocks would cost more to have than to fill
             memory = np.empty(2 * rows.shape[0] * rows.shape[1] * queries, dtype=rows.dtype)
-        gamma[first:stop, : rows.shape[2]] = _coherence_of_rows(rows, first, transform, memory)
-    beyond = np.abs(gamma) > 1  # by rounding
-    gamma[beyond] /= np.abs(gamma[beyond])
-    if causal:
-        gamma[np.triu_indices(queries, 1)] = np.nan
+        found = _coherence_of_rows(rows, first, transform, memory, causal)
+        gamma[first:stop, : rows.shape[2]] = found
+    assert gamma is not None
     return gamma
 
 
-def _coherence_of_rows(rows: FloatArray, first: int, transform: ComplexArray, memory: FloatArray) -> ComplexArray:
+def _coherence_of_rows(
+    rows: FloatArray, first: int, transform: ComplexArray, memory: FloatArray | None, causal: bool
+) -> ComplexArray:
     """Coherence of the rows of queries from ``first`` on, of shape (document, query, key); shape (query, key)."""
+    xp = namespace(rows)
     documents, count, reach = rows.shape
-    here = np.arange(count)
     # (key, real then imaginary part at each position): one product for all rows of all documents
-    parts = np.concatenate([transform.real[:reach, :reach], transform.imag[:reach, :reach]]).T.astype(rows.dtype)
-    coefficient = memory[: 2 * rows.size].reshape(documents, count, 2 * reach)
-    np.matmul(rows.reshape(-1, reach), parts, out=coefficient.reshape(-1, 2 * reach))
-    real, imaginary = coefficient[:, here, first + here], coefficient[:, here, reach + first + here]
-    crossed = np.einsum("si,sik->ik", real, rows) + 1j * np.einsum("si,sik->ik", imaginary, rows)
-    numerator = crossed @ transform[:reach, :reach].conj().T / documents
-    squares = np.einsum("sij,sij->ij", coefficient, coefficient) / documents
+    halves = np.concatenate([transform.real[:reach, :reach], transform.imag[:reach, :reach]]).T
+    narrow = like(halves.astype("float64" if rows.dtype == xp.float64 else "float32"), rows)
+    coefficient = product(xp.reshape(rows, (-1, reach)), narrow, memory)
+    coefficient = xp.reshape(coefficient, (documents, count, 2 * reach))
+    own = [xp.stack([coefficient[:, q, at + first + q] for q in range(count)], axis=1) for at in (0, reach)]
+    crossed_real, crossed_imaginary = (doubled(products_over_first(part, rows)) for part in own)
+    real, imaginary = like(halves[:, :reach], rows), like(halves[:, reach:], rows)
+    along = crossed_real @ real + crossed_imaginary @ imaginary
+    across = crossed_imaginary @ real - crossed_real @ imaginary
+    squares = doubled(products_over_first(coefficient, coefficient))
     power = squares[:, :reach] + squares[:, reach:]
-    own_power = power[here, first + here]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(numerator / np.sqrt(own_power[:, None] * power))
+    own_power = xp.stack([power[q, first + q] for q in range(count)])
+    # Rounding may bring the modulus above 1, and causal queries do not see the keys after them.
+    largest = xp.maximum(xp.sqrt(own_power[:, None] * power), xp.sqrt(along**2 + across**2))
+    inverse = divided(xp.ones_like(power), largest, float("nan"))
+    if causal:
+        inverse = inverse + like(np.where(np.tri(count, reach, first, dtype=bool), 0.0, np.nan), rows)
+    found: ComplexArray = complex_of(along * inverse, across * inverse)
+    return found

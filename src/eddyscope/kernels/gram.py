@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from eddyscope.kernels.costs import lag_grams_pay
 from eddyscope.kernels.lagstats import take_out_mean
+from eddyscope.kernels.namespace import doubled, like, namespace, on_host, products_over_first, zeros
 from eddyscope.kernels.products import add_product, fill_up
 from eddyscope.lagfield import LagGeometry
 
@@ -55,7 +56,7 @@ def field_pass(values: FloatArray, geometry: LagGeometry, weights: FloatArray, m
     Parameters
     ----------
     values : array, shape (document, entry)
-        Packed snapshots.
+        Packed snapshots; the results are arrays of the same namespace, on the same device.
     geometry : LagGeometry
     weights : array, shape (window, lag)
         ``w_m(tau)`` on the lags of the geometry.
@@ -68,13 +69,11 @@ def field_pass(values: FloatArray, geometry: LagGeometry, weights: FloatArray, m
     centring a Gram of raw snapshots would lose to cancellation.
     """
     documents = values.shape[0]
-    weights = np.asarray(weights, dtype=np.float64)
+    weights = on_host(weights).astype(np.float64, copy=False)
     together = max(1, min(_LAGS_TOGETHER, geometry.lags.size, _BLOCK_BYTES // (8 * documents**2)))
     by_lag = lag_grams_pay(documents, geometry.size, geometry.lags.size, weights.shape[0], together)
-    gathered: _LagGrams | _Windowed = (
-        _LagGrams(documents, weights**2, together) if by_lag else _Windowed(documents, weights)
-    )
-    mean, energy = np.empty(geometry.size), np.empty(geometry.size)
+    gathered: _LagGrams | _Windowed = _LagGrams(values, weights**2, together) if by_lag else _Windowed(values, weights)
+    mean, energy = zeros((geometry.size,), values), zeros((geometry.size,), values)
     for index, (run, fluctuation) in enumerate(_by_lag(values, geometry, mean, energy)):
         kept = geometry.run(int(geometry.lags[index]), min_query)
         gathered.add(index, fluctuation[:, kept.start - run.start :])
@@ -83,7 +82,7 @@ def field_pass(values: FloatArray, geometry: LagGeometry, weights: FloatArray, m
 
 def mean_and_energy(values: FloatArray, geometry: LagGeometry) -> tuple[FloatArray, FloatArray]:
     """Mean field and energy of the fluctuation alone, each of shape (entry,), float64."""
-    mean, energy = np.empty(geometry.size), np.empty(geometry.size)
+    mean, energy = zeros((geometry.size,), values), zeros((geometry.size,), values)
     for _ in _by_lag(values, geometry, mean, energy):
         pass
     return mean, energy
@@ -95,23 +94,24 @@ def _by_lag(
     """Slice and fluctuation (float64) of the entries of each lag, ascending; fills in mean and energy."""
     for lag in geometry.lags:
         run = geometry.run(int(lag))
-        fluctuation = values[:, run].astype(np.float64)  # one lag at a time: that much stays in the cache
+        fluctuation = doubled(values[:, run], copy=True)  # one lag at a time: that much stays in the cache
         mean[run] = take_out_mean(fluctuation)
-        energy[run] = np.einsum("se,se->e", fluctuation, fluctuation) / values.shape[0]
+        energy[run] = products_over_first(fluctuation, fluctuation) / values.shape[0]
         yield run, fluctuation
 
 
 class _LagGrams:
     """Lower triangles of the windows' Grams, from the Grams of some lags at a time."""
 
-    def __init__(self, documents: int, squared: FloatArray, together: int) -> None:
-        self._squared, self._together, self._held = squared, together, 0
-        self._lag_grams = np.zeros((together, documents, documents))
-        self._grams = np.zeros((squared.shape[0], documents, documents))
+    def __init__(self, values: FloatArray, squared: FloatArray, together: int) -> None:
+        documents = values.shape[0]
+        self._squared, self._together, self._held = like(squared, values), together, 0
+        self._lag_grams = zeros((together, documents, documents), values)
+        self._grams: FloatArray = zeros((squared.shape[0], documents, documents), values)
 
     def add(self, index: int, fluctuation: FloatArray) -> None:
         """Take the fluctuation of the next lag, which is ``index``."""
-        add_product(fluctuation, self._lag_grams[self._held], keep=False)
+        add_product(fluctuation, self._lag_grams[self._held, ...], keep=False)
         self._held += 1
         if self._held == self._together:
             self._fold(index + 1)
@@ -123,19 +123,19 @@ class _LagGrams:
         return self._grams
 
     def _fold(self, stop: int) -> None:
+        xp = namespace(self._grams)
         weights = self._squared[:, stop - self._held : stop]
-        shape = self._grams.shape
-        held = self._lag_grams[: self._held].reshape(self._held, -1)
-        self._grams += (weights @ held).reshape(shape)
+        held = xp.reshape(self._lag_grams[: self._held, ...], (self._held, -1))
+        self._grams += xp.reshape(weights @ held, self._grams.shape)
         self._held = 0
 
 
 class _Windowed:
     """The same from the windowed snapshots of some lags at a time."""
 
-    def __init__(self, documents: int, weights: FloatArray) -> None:
+    def __init__(self, values: FloatArray, weights: FloatArray) -> None:
         self._weights = weights
-        self._grams = np.zeros((weights.shape[0], documents, documents))
+        self._grams: FloatArray = zeros((weights.shape[0], values.shape[0], values.shape[0]), values)
         self._held: list[FloatArray] = []
         self._lags: list[int] = []
 
@@ -152,8 +152,9 @@ class _Windowed:
         return self._grams
 
     def _fold(self) -> None:
-        for weights, gram in zip(self._weights, self._grams, strict=True):
-            weighted = [part * weights[lag] for lag, part in zip(self._lags, self._held, strict=True)]
+        for window, weights in enumerate(self._weights):
+            weighted = [part * float(weights[lag]) for lag, part in zip(self._lags, self._held, strict=True)]
             if weighted:
-                add_product(np.concatenate(weighted, axis=1), gram)
+                joined = namespace(self._grams).concat(weighted, axis=1)
+                add_product(joined, self._grams[window, ...])
         self._held, self._lags = [], []

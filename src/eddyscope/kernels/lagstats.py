@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from eddyscope.kernels.laggroups import LagGroups
 from eddyscope.kernels.merging import merged_groups, weighted_mean
+from eddyscope.kernels.namespace import divided, doubled, is_numpy, like, namespace, zeros
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
@@ -73,18 +74,24 @@ def take_out_mean(snapshots: FloatArray) -> FloatArray:
     exactly zero, not rounding with a spectrum of its own. So the first document is taken off before the mean is; where
     no entry of the first equals that of the last, no entry is equal in all, and this pass is saved.
     """
-    first = snapshots[0].copy()
-    if not (first == snapshots[-1]).any():
+    xp = namespace(snapshots)
+    first = xp.asarray(snapshots[0, ...], copy=True)
+    if not bool(xp.any(first == snapshots[-1, ...])):
         first[...] = 0
     else:
         snapshots -= first
-    shift = _mean(snapshots).astype(snapshots.dtype, copy=False)
+    shift = xp.astype(_mean(snapshots), snapshots.dtype, copy=False)
     snapshots -= shift
-    return np.asarray(first + shift)
+    mean: FloatArray = first + shift
+    return mean
 
 
 def _mean(snapshots: FloatArray) -> FloatArray:
     """Mean over documents, float64; by a matrix product, which takes a third of the time, where nothing is copied."""
+    if not is_numpy(snapshots):
+        xp = namespace(snapshots)
+        mean: FloatArray = xp.mean(xp.astype(snapshots, xp.float64, copy=False), axis=0)
+        return mean
     if snapshots.dtype != np.float64 or not snapshots.flags.c_contiguous:
         return np.asarray(snapshots.mean(axis=0, dtype=np.float64))
     count = snapshots.shape[0]
@@ -137,10 +144,10 @@ class LagMoments:
         means = shares.means(self.means, other.means)
         products = shares.sums(self.products, other.products)
         for place, mine, theirs in shares.common:
-            apart = other.means[theirs] - self.means[mine]
-            weight = self.counts[mine] * other.counts[theirs] / shares.counts[place]
+            apart = other.means[theirs, ...] - self.means[mine, ...]
+            weight = float(self.counts[mine] * other.counts[theirs] / shares.counts[place])
             if self.rows:
-                products[place] += weight / self.rows * (apart @ apart.T)
+                products[place, ...] += weight / self.rows * (apart @ apart.T)
         return LagMoments(shares.labels, shares.counts, means, products)
 
     def covariance(self, by_group: bool = True) -> LagCovariance:
@@ -151,20 +158,22 @@ class LagMoments:
         by_group : bool
             False leaves out everything that the jackknife needs.
         """
+        xp = namespace(self.means)
         lags, documents, count = self.means.shape[1], self.documents, self.rows
         if count == 0:
-            undefined = np.full((lags, lags), np.nan)
-            return LagCovariance(undefined, undefined, None, np.full(lags, np.nan), documents, count)
+            undefined = zeros((lags, lags), self.means) + float("nan")
+            return LagCovariance(undefined, undefined, None, undefined[0, ...], documents, count)
         mean = weighted_mean(self.means, self.counts)
         apart = self.means - mean  # exactly zero where all documents are equal
-        moved = apart @ apart.transpose(0, 2, 1) / count
-        products = self.products + self.counts[:, None, None] * moved
-        groups = LagGroups(products, self.counts[:, None, None] * apart, self.counts) if by_group else None
+        moved = apart @ xp.matrix_transpose(apart) / count
+        counts = like(self.counts[:, None, None].astype(np.float64), self.means)
+        products = self.products + counts * moved
+        groups = LagGroups(products, counts * apart, self.counts) if by_group else None
         return LagCovariance(
             mean @ mean.T / count,
-            products.sum(axis=0) / documents,
+            xp.sum(products, axis=0) / documents,
             None if groups is None else _without_group(groups),
-            mean.mean(axis=1),
+            xp.mean(mean, axis=1),
             documents,
             count,
             groups,
@@ -180,25 +189,28 @@ def lag_moments(rows: FloatArray, groups: IntArray | None = None) -> LagMoments:
         ``a[tau, s, i]``. Without groups overwritten by the fluctuation where it is float64 already, so that nothing is
         copied.
     groups : int array, shape (document,), optional
-        Group of each document, for the replicates of the jackknife; one group 0 by default.
+        Group of each document, for the replicates of the jackknife; one group 0 by default. Labels and counts are
+        NumPy arrays whatever the rows are.
 
     Returns
     -------
     LagMoments
-        Sums in float64.
+        Sums in float64, in the namespace and on the device of the rows.
     """
+    xp = namespace(rows)
     lags, _, count = rows.shape
     labels = np.zeros(1, dtype=np.int64) if groups is None else np.unique(groups).astype(np.int64)
     counts = np.empty(labels.size, dtype=np.int64)
-    means, products = np.empty((labels.size, lags, count)), np.zeros((labels.size, lags, lags))
+    means, products = zeros((labels.size, lags, count), rows), zeros((labels.size, lags, lags), rows)
     for index, label in enumerate(labels):
-        part = np.asarray(rows if groups is None else rows[:, groups == label], dtype=np.float64)
+        part = rows if groups is None else xp.take(rows, like(np.flatnonzero(groups == label), rows), axis=1)
+        part = doubled(part)
         counts[index] = part.shape[1]
         for lag in range(lags):  # one at a time, since that much stays in the cache
-            means[index, lag] = take_out_mean(part[lag])
+            means[index, lag, ...] = take_out_mean(part[lag, ...])
         if count:
-            flat = part.reshape(lags, -1)
-            products[index] = flat @ flat.T / count
+            flat = xp.reshape(part, (lags, -1))
+            products[index, ...] = flat @ flat.T / count
     return LagMoments(labels, counts, means, products)
 
 
@@ -224,13 +236,14 @@ def _without_group(groups: LagGroups) -> FloatArray:
     Leaving out group g moves the mean field of the others by ``-S_g / (N - n_g)``, S_g the sum of its fluctuations,
     so ``C_(g) = (N C - B_g) / (N - n_g) - <S_g S_g'> / (N - n_g)^2`` with B_g the group's own sum of products.
     """
-    documents = int(groups.counts.sum())
-    remaining = (documents - groups.counts)[:, None, None]
-    everything = groups.products.sum(axis=0)
-    shift = groups.sums @ groups.sums.transpose(0, 2, 1) / groups.rows
-    # With one group alone nothing remains: its replicate is undefined and stays NaN.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(remaining > 0, (everything - groups.products) / remaining - shift / remaining**2, np.nan)
+    xp, documents = namespace(groups.products), int(groups.counts.sum())
+    left = (documents - groups.counts).astype(np.float64)
+    left[left == 0] = np.nan  # with one group alone nothing remains: its replicate is undefined
+    remaining = like(left[:, None, None], groups.products)
+    everything = xp.sum(groups.products, axis=0)
+    shift = groups.sums @ xp.matrix_transpose(groups.sums) / groups.rows
+    without: FloatArray = (everything - groups.products) / remaining - shift / remaining**2
+    return without
 
 
 def standardise(covariance: FloatArray, variance: FloatArray) -> FloatArray:
@@ -242,6 +255,7 @@ def standardise(covariance: FloatArray, variance: FloatArray) -> FloatArray:
     variance : array, shape (lag,)
         Of the fluctuation, over documents and rows.
     """
-    deviation = np.sqrt(variance)
-    inverse = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=deviation > 0)
-    return covariance * inverse[:, None] * inverse[None, :]
+    deviation = namespace(variance).sqrt(variance)
+    inverse = divided(namespace(variance).ones_like(deviation), deviation, 0.0)
+    standard: FloatArray = covariance * inverse[:, None] * inverse[None, :]
+    return standard

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eddyscope.kernels.namespace import like, namespace, zeros
+
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
 
@@ -37,18 +39,22 @@ class MergedGroups:
 
     def sums(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """Sums of both, shape (group, ...)."""
-        total = np.zeros((self.labels.size, *first.shape[1:]))
-        total[self.mine] = first
-        total[self.theirs] += second
+        total: FloatArray = zeros((self.labels.size, *first.shape[1:]), first)
+        for index, place in enumerate(self.mine):
+            total[place, ...] = first[index, ...]
+        for index, place in enumerate(self.theirs):
+            total[place, ...] += second[index, ...]
         return total
 
     def means(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """Means of both, shape (group, ...); equal ones stay exactly what they are."""
-        mean = np.empty((self.labels.size, *first.shape[1:]))
-        mean[self.theirs] = second
-        mean[self.mine] = first
+        mean: FloatArray = zeros((self.labels.size, *first.shape[1:]), first)
+        for index, place in enumerate(self.theirs):
+            mean[place, ...] = second[index, ...]
+        for index, place in enumerate(self.mine):
+            mean[place, ...] = first[index, ...]
         for place, mine, theirs in self.common:
-            mean[place] += (second[theirs] - first[mine]) * self.shares[theirs]
+            mean[place, ...] += (second[theirs, ...] - first[mine, ...]) * float(self.shares[theirs])
         return mean
 
 
@@ -107,7 +113,8 @@ def merged_groups(labels: IntArray, counts: IntArray, others: IntArray, their_co
 
 def weighted_mean(means: FloatArray, counts: IntArray) -> FloatArray:
     """Mean of all documents from the means of groups, exactly that of each where they are equal."""
-    first = means[0]
+    first = means[0, ...]
     if means.shape[0] == 1:
-        return np.asarray(first)
-    return np.asarray(first + np.tensordot(counts / counts.sum(), means - first, axes=1))
+        return first
+    weighted: FloatArray = namespace(means).tensordot(like(counts / counts.sum(), means), means - first, axes=1)
+    return first + weighted

@@ -16,6 +16,14 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from eddyscope.kernels.costs import fourier_pays
+from eddyscope.kernels.namespace import (
+    is_numpy,
+    like,
+    namespace,
+    products_over_first,
+    products_over_last,
+    zeros,
+)
 
 FloatArray = NDArray[np.floating[Any]]
 ComplexArray = NDArray[np.complexfloating[Any, Any]]
@@ -177,16 +185,16 @@ def laid_out(rows: FloatArray, edges: str, two_sided: bool, length: int) -> Floa
     -------
     array, shape (row, length)
     """
-    lags = rows.shape[1]
-    circle = np.zeros((rows.shape[0], length))
+    xp, lags = namespace(rows), rows.shape[1]
+    circle: FloatArray = zeros((rows.shape[0], length), rows)
     circle[:, :lags] = rows
     if edges == "reflect" and lags > 1:
-        circle[:, -(lags - 1) :] += rows[:, :0:-1]
+        circle[:, length - lags + 1 :] += xp.flip(rows[:, 1:], axis=1)
         if two_sided:
-            circle[:, lags : 2 * lags - 1] += rows[:, -2::-1]
+            circle[:, lags : 2 * lags - 1] += xp.flip(rows[:, : lags - 1], axis=1)
     elif edges == "replicate":
-        circle[:, -lags:] += rows[:, :1]
-        circle[:, lags : 2 * lags] += rows[:, -1:]
+        circle[:, length - lags :] += rows[:, :1]
+        circle[:, lags : 2 * lags] += rows[:, lags - 1 :]
     return circle
 
 
@@ -264,7 +272,7 @@ class LagTransform:
         Parameters
         ----------
         covariance : array, shape (lag, lag)
-            Symmetric lag covariance, float64.
+            Symmetric lag covariance, float64; NumPy, or of any namespace, as the result then is.
 
         Returns
         -------
@@ -272,32 +280,44 @@ class LagTransform:
         """
         if fourier_pays(self.lags, self._length):
             return self._by_fourier(covariance)
-        energy = np.empty((len(self.scales), self.lags))
+        xp = namespace(covariance)
+        energy = []
         for index in range(len(self.scales)):
-            k = self._matrix(index)
-            both = np.einsum("bt,bt->b", k @ covariance, k)
-            energy[index] = both[: self.lags] + both[self.lags :]
-        return energy
+            k = like(self._matrix(index), covariance)
+            both = products_over_last(k @ covariance, k)
+            energy.append(both[: self.lags] + both[self.lags :])
+        stacked: FloatArray = xp.stack(energy)
+        return stacked
 
     def _by_fourier(self, covariance: FloatArray) -> FloatArray:
         """The scalogram with ``K_a C`` by FFT, a few columns of C at a time."""
-        energy = np.zeros((len(self.scales), self.lags))
+        xp = namespace(covariance)
+        energy: FloatArray = zeros((len(self.scales), self.lags), covariance)
         frequency = fft.fftfreq(self._length)
         step = max(1, _FOURIER_BYTES // (32 * self._length))  # spectra, and these times the wavelet
         for start in range(0, self.lags, step):
             columns = slice(start, min(start + step, self.lags))
-            # C is symmetric, so its rows are its columns; lags beyond both ends are folded in before the transform
-            spectra = fft.fft(laid_out(covariance[columns], self.edges, self.two_sided, self._length))
+            # C is symmetric, so its rows are its columns; what lies beyond both ends is folded in before the transform
+            spectra = _fourier(laid_out(covariance[columns, :], self.edges, self.two_sided, self._length))
             for index, scale in enumerate(self.scales):
-                hat = morlet_hat(frequency, scale, self.omega0, self.unit_energy)
-                transformed = fft.ifft(spectra * hat, overwrite_x=True)[:, : self.lags]  # (column, position)
+                hat = like(morlet_hat(frequency, scale, self.omega0, self.unit_energy), covariance)
+                transformed = _inverse_fourier(spectra * hat)[:, : self.lags]  # (column, position)
                 k = self._columns(index, columns).T
-                energy[index] += (transformed.real * k.real + transformed.imag * k.imag).sum(axis=0)
+                real, imaginary = like(k.real, covariance), like(k.imag, covariance)
+                energy[index, ...] += products_over_first(xp.real(transformed), real)
+                energy[index, ...] += products_over_first(xp.imag(transformed), imaginary)
         return energy
 
     def spectrum(self, scalogram: FloatArray) -> FloatArray:
         """Global spectrum: mean of a scalogram over the cone, shape (scale,); NaN where the cone is empty."""
-        return np.where(self._weights.any(axis=1), (scalogram * self._weights).sum(axis=1), np.nan)
+        xp = namespace(scalogram)
+        return self._in_cone(xp.sum(scalogram * like(self._weights, scalogram), axis=1))
+
+    def _in_cone(self, energy: FloatArray) -> FloatArray:
+        """Energies (..., scale), NaN where the cone is empty."""
+        empty = ~self._weights.any(axis=1)
+        known: FloatArray = energy + like(np.where(empty, np.nan, 0.0), energy)
+        return known
 
     @cached_property
     def _spectrum_forms(self) -> FloatArray:
@@ -321,10 +341,27 @@ class LagTransform:
         array, shape (replicate, scale)
             NaN where the cone is empty.
         """
+        xp = namespace(covariances)
         if len(self.scales) * self.lags**2 * 8 > _CACHE_BYTES:
-            return np.stack([self.spectrum(self.scalogram(c)) for c in covariances])
-        energy = covariances.reshape(covariances.shape[0], -1) @ self._spectrum_forms.T
-        return np.where(self._weights.any(axis=1), energy, np.nan)
+            several: FloatArray = xp.stack(
+                [self.spectrum(self.scalogram(covariances[i, ...])) for i in range(covariances.shape[0])]
+            )
+            return several
+        flat = xp.reshape(covariances, (covariances.shape[0], -1))
+        return self._in_cone(flat @ like(self._spectrum_forms.T, covariances))
+
+
+def _fourier(array: Any) -> Any:
+    """Fourier transform along the last axis, complex128."""
+    if is_numpy(array):
+        return fft.fft(array)  # knows that it is real
+    xp = namespace(array)
+    return xp.fft.fft(xp.astype(array, xp.complex128))
+
+
+def _inverse_fourier(array: Any) -> Any:
+    """The transform back, of complex numbers."""
+    return fft.ifft(array, overwrite_x=True) if is_numpy(array) else namespace(array).fft.ifft(array)
 
 
 @lru_cache(maxsize=8)

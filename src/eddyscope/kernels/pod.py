@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eddyscope.kernels.namespace import divided, like, namespace, working, zeros
+
 FloatArray = NDArray[np.floating[Any]]
 
 #: Eigenvalues below this share of the largest are rounding of the Gram, and count as zero.
@@ -38,12 +40,14 @@ class Decomposition:
     @property
     def coefficients(self) -> FloatArray:
         """``a_k[s]``, shape (document, rank); their mean square over documents is the eigenvalue."""
-        return np.asarray(self.vectors * np.sqrt(self.vectors.shape[0] * self.eigenvalues))
+        found: FloatArray = self.vectors * namespace(self.vectors).sqrt(self.vectors.shape[0] * self.eigenvalues)
+        return found
 
     @property
     def rank(self) -> int:
         """Number of eigenvalues above zero."""
-        return int((self.eigenvalues > 0).sum())
+        xp = namespace(self.eigenvalues)
+        return int(xp.sum(xp.astype(self.eigenvalues > 0, xp.int64)))
 
 
 def decompose(gram: FloatArray) -> Decomposition:
@@ -59,12 +63,12 @@ def decompose(gram: FloatArray) -> Decomposition:
     Decomposition
         Centring leaves at most N - 1 modes, so the smallest eigenvalue is dropped (for N = 1 it is kept, as zero).
     """
-    documents = gram.shape[0]
-    values, vectors = np.linalg.eigh(gram)
-    order = np.arange(documents)[::-1][: max(1, documents - 1)]
-    values, vectors = values[order], vectors[:, order]
+    xp, documents = namespace(gram), gram.shape[0]
+    values, vectors = xp.linalg.eigh(gram)
+    order = like(np.arange(documents)[::-1][: max(1, documents - 1)], gram)
+    values, vectors = xp.take(values, order, axis=0), xp.take(vectors, order, axis=1)
     floor = RANK_TOLERANCE * max(float(values[0]), 0.0) * documents
-    return Decomposition(np.where(values > floor, values, 0.0), vectors)
+    return Decomposition(xp.where(values > floor, values, xp.zeros_like(values)), vectors)
 
 
 def modes(values: FloatArray, decomposition: Decomposition, weights: FloatArray, count: int) -> FloatArray:
@@ -89,7 +93,7 @@ def modes(values: FloatArray, decomposition: Decomposition, weights: FloatArray,
     The Gram is centred, so each ``psi_k`` sums to zero and centring the snapshots is not needed; what float32 leaves
     of the sum is taken off by the mean.
     """
-    return np.asarray(modes_of_windows(values, [decomposition], weights[None], count)[0])
+    return modes_of_windows(values, [decomposition], weights[None, ...], count)[0, ...]
 
 
 def modes_of_windows(
@@ -114,30 +118,37 @@ def modes_of_windows(
     -------
     array, shape (window, mode, entry)
     """
-    dtype = np.dtype(np.float64 if values.dtype == np.float64 else np.float32)
+    xp, dtype = namespace(values), working(values)
     documents, entries = values.shape
-    count = min(count, decompositions[0].eigenvalues.size)
-    scale = np.sqrt(documents * np.stack([d.eigenvalues[:count] for d in decompositions])).reshape(-1, 1)
-    with np.errstate(divide="ignore"):
-        inverse = np.where(scale > 0, 1.0 / scale, np.nan)
-    vectors = (np.concatenate([d.vectors[:, :count].T for d in decompositions]) * inverse).astype(dtype)
-    patterns: FloatArray = vectors @ np.asarray(values, dtype=dtype)
-    middle = np.asarray(values.mean(axis=0) if mean is None else mean, dtype=dtype)
-    patterns = patterns.reshape(len(decompositions), count, entries)
-    left = vectors.sum(axis=1).reshape(len(decompositions), count)
-    for window, own, sums in zip(np.asarray(weights, dtype=dtype), patterns, left, strict=True):
-        for row, rest in zip(own, sums, strict=True):  # one at a time stays in the cache
-            row -= rest * middle
-            row *= window
+    count = min(count, decompositions[0].eigenvalues.shape[0])
+    scale = xp.sqrt(documents * xp.concat([d.eigenvalues[:count] for d in decompositions]))
+    inverse = divided(xp.ones_like(scale), scale, float("nan"))
+    vectors = xp.concat([d.vectors[:, :count].T for d in decompositions]) * inverse[:, None]
+    vectors = xp.astype(vectors, dtype)
+    data = xp.astype(values, dtype, copy=False)
+    patterns: FloatArray = vectors @ data
+    patterns = xp.reshape(patterns, (len(decompositions), count, entries))
+    left = xp.reshape(xp.sum(vectors, axis=1), (len(decompositions), count))
+    middle = xp.astype(xp.mean(data, axis=0) if mean is None else mean, dtype, copy=False)
+    weights = xp.astype(like(weights, values), dtype, copy=False)
+    for index in range(len(decompositions)):
+        for mode in range(count):  # one row at a time stays in the cache
+            row = patterns[index, mode, ...]
+            row -= left[index, mode] * middle
+            row *= weights[index, ...]
     return patterns
 
 
 def fix_signs(patterns: FloatArray) -> FloatArray:
     """Sign of each mode that makes its entry of largest modulus positive, shape (mode,); the first of several."""
+    xp = namespace(patterns)
     if patterns.shape[1] == 0:
-        return np.ones(patterns.shape[0])
-    highest, lowest = patterns.max(axis=1), -patterns.min(axis=1)
-    sign = np.where(lowest > highest, -1.0, 1.0)  # NaN, past the rank, compares false
-    for row in np.flatnonzero(lowest == highest):
-        sign[row] = -1.0 if patterns[row, np.abs(patterns[row]).argmax()] < 0 else 1.0
+        ones: FloatArray = zeros((patterns.shape[0],), patterns) + 1.0
+        return ones
+    highest, lowest = xp.max(patterns, axis=1), -xp.min(patterns, axis=1)
+    sign: FloatArray = 1.0 - 2.0 * xp.astype(lowest > highest, xp.float64)  # NaN, past the rank, compares false
+    for row in range(patterns.shape[0]):
+        if bool(lowest[row] == highest[row]):
+            first = patterns[row, int(xp.argmax(xp.abs(patterns[row, ...])))]
+            sign[row] = -1.0 if bool(first < 0) else 1.0
     return sign

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
+from eddyscope.kernels.namespace import is_numpy, namespace
+
 FloatArray = NDArray[np.floating[Any]]
 
 
@@ -22,11 +24,15 @@ def add_product(rows: FloatArray, into: FloatArray, keep: bool = True) -> None:
     keep : bool
         False overwrites what is there, which may be anything.
     """
+    if not is_numpy(into):
+        into[...] = into + rows @ rows.T if keep else rows @ rows.T
+        return
     # In Fortran's order both are transposed, so its upper triangle is our lower one.
     dsyrk(1.0, rows.T, beta=1.0 if keep else 0.0, c=into.T, trans=1, overwrite_c=1)
 
 
 def fill_up(lower: FloatArray) -> FloatArray:
     """Symmetric matrices from their lower triangles, shape (..., n, n)."""
-    below = np.tril(lower)
-    return np.asarray(below + np.swapaxes(np.tril(lower, -1), -1, -2))
+    xp = namespace(lower)
+    filled: FloatArray = xp.tril(lower) + xp.matrix_transpose(xp.tril(lower, k=-1))
+    return filled

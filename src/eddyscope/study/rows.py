@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eddyscope.errors import InputError
+from eddyscope.kernels.lagrows import packed_rows
 from eddyscope.kernels.octaves import octave_count
 from eddyscope.lagfield import FloatArray, IntArray, LagField, LagGeometry
 from eddyscope.study.options import masked_keys
@@ -141,23 +142,11 @@ def lag_rows(field: LagField, sink: str, max_lag: int | None = None, *, among: I
     if masked and queries.size:
         factor, enough = _without_first_keys(field, queries, masked)
         used &= enough
-    values = _float_rows(field, lags, first, max(first, stop), factor)
+    values = packed_rows(field.values[:, 0], field.geometry, lags, first, max(first, stop), factor)
     left_out = int((~used).sum())
     if left_out:
         values, queries = values[..., used], queries[used]
     return LagRows(lags, queries, left_out, "masked" if masked else "raw", values=values)
-
-
-def _float_rows(field: LagField, lags: IntArray, first: int, stop: int, factor: FloatArray | None) -> FloatArray:
-    """Rows times a factor (document, row), of which all have all lags; shape (lag, document, row), float64."""
-    values = np.empty((lags.size, field.documents, stop - first))
-    for index, lag in enumerate(lags):
-        run = field.values[:, 0, field.geometry.run(int(lag), first, stop)]
-        if factor is None:
-            values[index] = run
-        else:
-            np.multiply(run, factor, out=values[index])
-    return values
 
 
 def no_rows(field: LagField, max_lag: int | None = None) -> LagRows:
