@@ -1,0 +1,271 @@
+"""An analysis in blocks finds what one in memory finds; of more documents the leading part, and it says so."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import eddyscope as es
+import planted
+from eddyscope.errors import StoreError, UsageError
+from eddyscope.fieldplace import create_fields
+from eddyscope.fieldstore import FieldStore, StoredLayer
+from eddyscope.study import blockpod
+from eddyscope.study.blockplan import BlockPlan, plan_blocks
+from eddyscope.study.options import Options
+
+DOCUMENTS, LENGTH, SHARD = 60, 32, 7
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of few documents, so that a small ensemble has several."""
+    monkeypatch.setattr("eddyscope.study.blockfields.TILE", 16)
+    monkeypatch.setattr("eddyscope.study.blockpasses._MOST_TOGETHER", 13)
+
+
+@pytest.fixture
+def in_blocks(monkeypatch: pytest.MonkeyPatch, small_blocks: None, tmp_path: Path) -> Callable[..., es.Study]:
+    """``analyze`` with a plan for blocks whatever fits in memory; scratch files go to ``scratch``."""
+    (tmp_path / "scratch").mkdir()
+    plan = BlockPlan(0, 2, True, tmp_path / "scratch")
+
+    def analyze(*given: Any, **options: Any) -> es.Study:
+        with monkeypatch.context() as patched:
+            patched.setattr("eddyscope.study.analyze.plan_blocks", lambda *_, **__: plan)
+            return es.analyze(*given, **options)
+
+    return analyze
+
+
+def attention(seed: int = 0, heads: int | None = None, causal: bool = True, layers: int = 1) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    shape = (DOCUMENTS, layers) if heads is None else (DOCUMENTS, layers, heads)
+    wave = 1.5 * rng.normal(size=(*shape, 1, 1)) * np.cos(planted.distances(LENGTH))
+    return planted.softmax_rows(rng.normal(size=(*shape, LENGTH, LENGTH)) + wave, causal)
+
+
+def store_of(ensemble: es.AttentionEnsemble, place: Path, shard: int = SHARD) -> FieldStore:
+    layers = {n: StoredLayer(ensemble.info[n], f.geometry, f.heads) for n, f in ensemble.fields.items()}
+    store = create_fields(place, layers, ensemble.documents, ensemble.count, shard, ensemble.provenance)
+    for number in range(store.shards):
+        chosen = store.documents_of(number)
+        store.write_shard(number, {n: f.select_documents(chosen) for n, f in ensemble.fields.items()}, chosen)
+    return store
+
+
+def assert_same(found: xr.Dataset, expected: xr.Dataset, tolerance: float = 1e-10) -> None:
+    """The same variables, statuses and numbers, each to a share of its largest."""
+    assert set(found.variables) == set(expected.variables)
+    for name, variable in expected.variables.items():
+        own, theirs = found.variables[name].values, variable.values
+        if theirs.dtype == object:
+            np.testing.assert_array_equal(own, theirs, err_msg=str(name))
+            continue
+        finite = np.abs(theirs[np.isfinite(theirs)])
+        scale = float(finite.max()) if finite.size else 0.0
+        np.testing.assert_allclose(own, theirs, rtol=0, atol=tolerance * scale, err_msg=str(name))
+
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "defaults": ({}, {}),
+    "without intervals": ({}, {"intervals": False}),
+    "sinks masked in the POD, few lags": ({}, {"sink_pod": "mask", "min_query": 0, "max_lag": 12}),
+    "octaves of raw rows": ({}, {"sink": "keep", "select": "octaves", "seed": 3}),
+    "two-sided": ({"causal": False}, {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_give_what_memory_gives(name: str, in_blocks: Callable[..., es.Study]) -> None:
+    made, options = CASES[name]
+    ensemble = es.AttentionEnsemble.from_arrays(attention(**made), causal=made.get("causal", True))
+    assert_same(in_blocks(ensemble, **options).packed(0), es.analyze(ensemble, **options).packed(0))
+
+
+def test_each_head_of_a_store_gives_what_memory_gives(tmp_path: Path, in_blocks: Callable[..., es.Study]) -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention(heads=2))
+    store = store_of(ensemble, tmp_path / "fields.zarr")
+    found, expected = in_blocks(store), es.analyze(ensemble)
+    assert found.layers == expected.layers
+    for layer in expected.layers:
+        assert_same(found.packed(layer), expected.packed(layer))
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_the_published_preset_gives_what_memory_gives(in_blocks: Callable[..., es.Study]) -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention(seed=2))
+    found, expected = (run(ensemble, preset="published").packed(0) for run in (in_blocks, es.analyze))
+    ties = [n for n in expected if "modes" in n or "mode_profile" in n or "coefficients" in n or "top_" in n]
+    # In the second row the two entries of a mode are opposite: its sign is a tie that rounding decides.
+    assert_same(found.drop_vars(ties), expected.drop_vars(ties))
+
+
+def test_equal_documents_count_once_in_blocks_too(in_blocks: Callable[..., es.Study]) -> None:
+    arrays = attention(seed=4)
+    arrays[10:14] = arrays[20]
+    ensemble = es.AttentionEnsemble.from_arrays(arrays)
+    found, expected = in_blocks(ensemble).packed(0), es.analyze(ensemble).packed(0)
+    order = [str(name) for name in expected if "top_" in str(name)]  # of equal documents, rounding says which is first
+    assert_same(found.drop_vars(order), expected.drop_vars(order))
+
+
+def test_single_precision_stays_close(tmp_path: Path, in_blocks: Callable[..., es.Study]) -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention(seed=5).astype(np.float32))
+    found, expected = in_blocks(store_of(ensemble, tmp_path / "f.zarr")).packed(0), es.analyze(ensemble).packed(0)
+    for name in ("field_eigenvalues", "eigenvalues", "lag_eigenvalues", "field_participation_ratio_low"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-10, atol=1e-10 * float(expected[name].max()))
+    np.testing.assert_allclose(found["packed_modes"], expected["packed_modes"], atol=1e-5)
+    np.testing.assert_allclose(found["packed_coherence"], expected["packed_coherence"], atol=1e-4)
+
+
+def test_analyze_takes_a_store_as_it_is(tmp_path: Path) -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention())
+    store = store_of(ensemble, tmp_path / "fields.zarr")
+    xr.testing.assert_identical(es.analyze(store).data, es.analyze(store.ensemble()).data)
+
+
+LEADING = 40
+
+
+@pytest.fixture
+def leading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way of large ensembles for small ones: no full eigenproblem, and 40 eigenvalues."""
+    monkeypatch.setattr(blockpod, "KEPT_GRAM", DOCUMENTS // 2)
+    monkeypatch.setattr(blockpod, "LEADING", LEADING)
+
+
+def test_beyond_a_full_eigenproblem_the_leading_part_is_exact(
+    leading: None, in_blocks: Callable[..., es.Study]
+) -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention(seed=6))
+    found, whole = in_blocks(ensemble).packed(0), es.analyze(ensemble).packed(0)
+    assert (found.attrs["pod"], found.attrs["leading_eigenvalues"]) == ("leading", LEADING)
+    for prefix in ("field_", ""):
+        values, expected = found[f"{prefix}eigenvalues"].values, whole[f"{prefix}eigenvalues"].values
+        np.testing.assert_allclose(values[..., :LEADING], expected[..., :LEADING], rtol=1e-10)
+        assert np.isnan(values[..., LEADING:]).all()
+        np.testing.assert_allclose(found[f"{prefix}total_energy"], expected.sum(axis=-1), rtol=1e-12)
+        for name in ("beta_published", "r2", "participation_ratio", "stable_rank", "first_mode_energy"):
+            for end in ("", "_status"):
+                own, theirs = found[f"{prefix}{name}{end}"].values, whole[f"{prefix}{name}{end}"].values
+                if end:
+                    np.testing.assert_array_equal(own, theirs)
+                else:
+                    np.testing.assert_allclose(own, theirs, rtol=1e-8)
+        for end in ("_low", "_high"):  # traces of parts are exact, their other eigenvalues are not needed
+            name = f"{prefix}participation_ratio{end}"
+            np.testing.assert_allclose(found[name], whole[name], rtol=1e-8)
+        assert (found[f"{prefix}entropy_rank_status"].values == "leading eigenvalues alone").all()
+        assert np.isnan(found[f"{prefix}entropy_rank"].values).all()
+    np.testing.assert_allclose(np.abs(found["packed_field_modes"]), np.abs(whole["packed_field_modes"]), atol=1e-7)
+
+
+def test_a_rank_beyond_the_known_eigenvalues_is_never_a_number(
+    leading: None, in_blocks: Callable[..., es.Study]
+) -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention(seed=6))
+    tolerances = (0.6, 0.01)
+    study, whole = in_blocks(ensemble, tolerances=tolerances), es.analyze(ensemble, tolerances=tolerances)
+    found, expected = study.packed(0), whole.packed(0)
+    assert float(found["field_effective_rank"][0]) == float(expected["field_effective_rank"][0]) <= LEADING
+    assert float(expected["field_effective_rank"][1]) > LEADING
+    assert np.isnan(float(found["field_effective_rank"][1]))
+    assert str(found["field_effective_rank_status"].values[1]) == f"> {LEADING}"
+    assert np.isnan(float(found["field_effective_rank_low"][1]))
+    row = study.summary().iloc[0]
+    assert row["h_01_status"] == f"> {LEADING}"
+    assert f"effective rank > {LEADING}" in row["status"]
+
+
+def test_randomized_pod_says_approximate_everywhere(in_blocks: Callable[..., es.Study]) -> None:
+    arrays, factor = planted.with_spectrum(np.arange(1, 31) ** -2.0, DOCUMENTS, LENGTH)
+    ensemble = es.AttentionEnsemble.from_arrays(arrays[:, None])
+    study = in_blocks(ensemble, pod="randomized", min_query=0)
+    data = study.packed(0)
+    assert data.attrs["pod"] == "approximate"
+    assert data.attrs["documents_checked"] == DOCUMENTS
+    assert 0 <= data.attrs["largest_relative_difference"] < 1e-6  # of rank 30, inside what is sketched
+    values = data["field_eigenvalues"].values
+    np.testing.assert_allclose(values[:30], factor * np.arange(1, 31) ** -2.0, rtol=1e-6)
+    assert str(data["field_beta_published_status"].values) == "approximate"
+    assert set(data["field_effective_rank_status"].values) == {"approximate"}
+    assert "approximate POD" in study.summary()["status"][0]
+    assert study.provenance["analysis"]["pod"] == "randomized"
+
+
+def test_fewer_than_four_power_iterations_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"power_iterations must be .* at least 4, got 3"):
+        es.analyze(es.AttentionEnsemble.from_arrays(attention()), pod="randomized", power_iterations=3)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_scratch_files_are_removed_whatever_happens(
+    error: type[BaseException], tmp_path: Path, in_blocks: Callable[..., es.Study]
+) -> None:
+    store = store_of(es.AttentionEnsemble.from_arrays(attention()), tmp_path / "fields.zarr")
+    scratch, held = tmp_path / "scratch", []
+
+    def stop(_: str, done: int, total: int) -> None:
+        held.append([path for path in scratch.rglob("*") if path.is_file()])
+        if total > 1 and done > 0.5 * total:
+            raise error
+
+    with pytest.raises(error):
+        in_blocks(store, progress=stop)
+    assert {path.name for path in held[-1]} >= {"values", "gram-0", "gram-1"}  # Grams were there
+    assert list(scratch.iterdir()) == []
+
+
+def test_progress_goes_on_inside_a_layer(in_blocks: Callable[..., es.Study]) -> None:
+    told: list[tuple[str, int, int]] = []
+    in_blocks(es.AttentionEnsemble.from_arrays(attention(layers=2)), progress=lambda *now: told.append(now))
+    shares = [done / total for _, done, total in told]
+    assert shares == sorted(shares)
+    assert shares[0] == 0
+    assert shares[-1] == 1
+    assert len({name for name, _, _ in told}) == 3  # both layers, and the end
+    assert len(told) > 20
+
+
+def test_a_layer_that_fits_is_analysed_in_memory(tmp_path: Path) -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention())
+    assert plan_blocks(ensemble, Options()) is None
+    assert plan_blocks(ensemble, Options(), "100GB") is None
+    assert plan_blocks(store_of(ensemble, tmp_path / "fields.zarr").ensemble(), Options()) is None
+
+
+def test_more_documents_on_disk_than_a_full_eigenproblem_takes_are_analysed_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eddyscope.study.blockplan.KEPT_GRAM", DOCUMENTS - 1)
+    ensemble = es.AttentionEnsemble.from_arrays(attention())
+    plan = plan_blocks(store_of(ensemble, tmp_path / "fields.zarr").ensemble(), Options())
+    assert plan is not None
+    assert not plan.keep_grams
+    assert plan_blocks(ensemble, Options()) is None  # the fields are in memory already
+
+
+def test_a_budget_that_nothing_fits_in_is_refused() -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention())
+    with pytest.raises(UsageError, match=r"in the smallest blocks, more than the 50 MB of the budget"):
+        es.analyze(ensemble, memory_budget="50MB")
+
+
+def test_a_disk_that_is_too_small_is_refused_before_the_work(
+    tmp_path: Path, in_blocks: Callable[..., es.Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(es.AttentionEnsemble.from_arrays(attention()), tmp_path / "fields.zarr")
+    usage = type("usage", (), {"free": 1000})
+    monkeypatch.setattr("eddyscope.study.blockfields.shutil.disk_usage", lambda _: usage)
+    with pytest.raises(StoreError, match=r"needs .* of scratch space in .*, where 1\.0 kB are free"):
+        in_blocks(store)
+
+
+def test_a_scratch_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention())
+    with pytest.raises(StoreError, match=r"No scratch folder could be made in .*nowhere"):
+        es.analyze(ensemble, pod="randomized", scratch=tmp_path / "nowhere")
