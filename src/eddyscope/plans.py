@@ -8,7 +8,7 @@ pass, an analysis) by a bound that was measured to hold.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,8 +36,11 @@ _FIELD_COPIES, _GRAMS, _MAP_ARRAYS, _REST = 5, 20, 200, 64 << 20
 #: What a study keeps of each head: maps in single precision (modes, mean field, coherence), and Grams of the documents.
 _KEPT_MAPS, _KEPT_GRAMS = 50, 5
 _GRAMS_KEPT_UP_TO = 4000
-#: Shards whose statistics are merged on the workers of a cluster before they travel, and bytes of a shard's receipt.
-MERGED, _RECEIPT = 4, 10_000
+#: Shards from which on documents go to the workers of a cluster by their group, so that the statistics of a shard are
+#: those of a group or two and not of all.
+BY_GROUP = 256
+#: Least number of shards whose statistics are merged before they travel, and most such blocks; bytes of a receipt.
+_MERGED, _BLOCKS_MERGED, _RECEIPT = 4, 256, 10_000
 #: Allocators hold more than is used: so much of all the rest, as a divisor.
 _RESERVE = 10
 
@@ -184,14 +187,16 @@ class Plan:
     def travels(self) -> Mapping[str, int]:
         """Bytes that go to workers (``tokens``) and back (``statistics``, ``receipts``), at most.
 
-        Fields never travel: workers write them. Statistics are merged on the workers, four shards at a time, before
+        Fields never travel: workers write them. Statistics are merged on the workers, some shards at a time, before
         they do. The model goes as its name where it has one.
         """
         work = self.work
-        blocks = -(-self.shards // MERGED)
+        blocks = -(-self.shards // merged_shards(self.shards))
+        groups = _GROUPS if self.shards < BY_GROUP else 1 + -(-_GROUPS // blocks)
+        block = replace(work, documents=min(groups, work.documents))
         return {
             "tokens": 4 * work.documents * work.tokens,
-            "statistics": blocks * sum(_statistics(work, causal) for causal in self.model.layers),
+            "statistics": blocks * sum(_statistics(block, causal) for causal in self.model.layers),
             "receipts": self.shards * _RECEIPT,
         }
 
@@ -283,6 +288,12 @@ def _statistics(work: Work, causal: bool) -> int:
     lags, rows = (reach, work.tokens - reach) if causal else (2 * reach + 1, work.tokens - 2 * reach)
     by_group = work.entries(causal) + 2 * lags * (lags + rows) + 4 * work.tokens
     return work.kept * 8 * (min(_GROUPS, work.documents) * by_group + work.tokens)
+
+
+def merged_shards(shards: int) -> int:
+    """Shards of a capture on a cluster whose statistics are merged on its workers before they travel; a power of 2."""
+    wanted = max(_MERGED, -(-shards // _BLOCKS_MERGED))
+    return 1 << (wanted - 1).bit_length()
 
 
 def size(count: float) -> str:

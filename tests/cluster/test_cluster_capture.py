@@ -16,6 +16,7 @@ import eddyscope as es
 from eddyscope.capture.shards import Sharding
 from eddyscope.documents import Documents
 from eddyscope.errors import CaptureError, CheckError, EddyscopeWarning, StoreError, UsageError
+from eddyscope.study.headstats import head_statistics
 
 COUNT = 22
 
@@ -98,6 +99,24 @@ def test_statistics_of_shards_equal_those_of_one_process(
     assert len(seen) >= 8 and seen[-1] == (COUNT, COUNT)
     again = es.capture(model, documents, keep="statistics", dask=client, **options)
     assert_equal_to(again, shared, 0)  # whoever was quicker
+
+
+def test_many_shards_are_read_by_group_to_the_same_statistics(
+    client: Any, model: Any, documents: Documents, small_shards: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eddyscope.cluster.statistics.BY_GROUP", 5)
+    groups: list[int] = []
+
+    def counted(statistics: Any, *given: Any) -> Any:
+        groups.append(np.unique(given[0]).size)
+        return head_statistics(statistics, *given)
+
+    monkeypatch.setattr("eddyscope.cluster.work.head_statistics", counted)
+    shared = es.capture(model, documents, keep="statistics", dask=client, batch=1)
+    alone = es.capture(model, documents, keep="statistics", batch=1)
+    assert_equal_to(shared, alone, 1e-10)
+    assert comparable(shared.provenance) == comparable(alone.provenance)
+    assert max(groups) <= 3 and sum(groups) < 2 * 2 * 15  # of two layers; by the order of the text nearly all are new
 
 
 def test_documents_are_read_again_where_a_late_one_leaves_out_a_query(

@@ -26,7 +26,7 @@ from eddyscope.cluster.engine import Engine
 from eddyscope.cluster.job import arrived, job_of, sent
 from eddyscope.cluster.models import Passage, passage_of
 from eddyscope.cluster.outcome import Outcome, attempt
-from eddyscope.cluster.statistics import tree
+from eddyscope.cluster.statistics import Pairing
 from eddyscope.documents import Documents
 from eddyscope.errors import (
     CaptureError,
@@ -37,6 +37,7 @@ from eddyscope.errors import (
     StoreError,
     UsageError,
 )
+from eddyscope.plans import merged_shards
 
 # --- which cluster ---------------------------------------------------------------------------------------------------
 
@@ -182,8 +183,9 @@ def test_a_worker_loads_a_model_once(tmp_path: Path, documents: Documents, clien
         for job in (jobs[0], jobs[0], jobs[1]):
             for start in (0, 4):
                 part = sent(session.reading, np.arange(start, start + 4))
-                own = desk.session(job, None, part, start)
-                fields, kept = own.fields(np.arange(start, start + 4), None, desk.stores(own, 4))
+                index = np.arange(start, start + 4)
+                own = desk.session(job, None, part, index)
+                fields, kept = own.fields(index, None, desk.stores(own, 4))
                 assert kept.tolist() == list(range(start, start + 4)) and set(fields) == set(session.layers)
     assert len(loads) == 1
 
@@ -236,13 +238,24 @@ def test_what_was_made_of_a_failure_is_that_failure() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 64])
-def test_a_tree_joins_all_neighbours_in_few_steps(count: int) -> None:
-    deepest: dict[str, int] = {chr(48 + i): 0 for i in range(count)}
+def test_parts_are_joined_as_a_tree_and_few_are_held(count: int) -> None:
+    depth: dict[str, int] = {chr(48 + i): 0 for i in range(count)}
+    held = 0
 
     def join(one: str, other: str) -> str:
-        deepest[one + other] = 1 + max(deepest[one], deepest[other])
+        depth[one + other] = 1 + max(depth[one], depth[other])
         return one + other
 
-    leaves = list(deepest)
-    assert tree(leaves, join) == "".join(leaves)
-    assert max(deepest.values()) == math.ceil(math.log2(count))
+    leaves, pairing = list(depth), Pairing(join)
+    for leaf in leaves:
+        pairing.add(leaf)
+        held = max(held, len(pairing._held))
+    whole = pairing.whole()
+    assert whole == "".join(leaves)
+    assert depth[whole] == math.ceil(math.log2(count))
+    assert held <= math.log2(count) + 1
+
+
+def test_blocks_are_few_where_there_are_many_shards() -> None:
+    sizes = {shards: merged_shards(shards) for shards in (1, 7, 1024, 1025, 15_625)}
+    assert sizes == {1: 4, 7: 4, 1024: 4, 1025: 8, 15_625: 64}

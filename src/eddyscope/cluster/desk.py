@@ -20,7 +20,7 @@ from eddyscope.capture.session import Layer, Session, opened
 from eddyscope.cluster.job import Job, Part, arrived, signature
 from eddyscope.cluster.models import Passage
 from eddyscope.errors import CaptureError
-from eddyscope.lagfield import FloatArray
+from eddyscope.lagfield import FloatArray, IntArray
 
 #: How far what a worker reads may be from what is read by the caller, in single and in half precision.
 AGREE = (1e-3, 5e-2)
@@ -42,8 +42,8 @@ class Desk:
         self._stores: dict[str, LayerStore] = {}
         self._open = ExitStack()
 
-    def session(self, job: Job, content: bytes | None, reading: Reading, start: int) -> Session:
-        """A session for the documents of a shard, of which the first is document ``start``.
+    def session(self, job: Job, content: bytes | None, reading: Reading, index: IntArray) -> Session:
+        """A session for the documents of a shard.
 
         Parameters
         ----------
@@ -51,7 +51,9 @@ class Desk:
         content : bytes, optional
             The model, where it was sent.
         reading : Reading
-        start : int
+            Of these documents alone.
+        index : int array
+            Their numbers in the whole, ascending.
 
         Raises
         ------
@@ -62,7 +64,7 @@ class Desk:
             self._clear()
             self._job = (job.key, self._opened(job, content))
         verdict = Verdict(job.options.allow_failed_checks)
-        part = Part.of(arrived(reading), start)
+        part = Part.of(arrived(reading), index)
         return replace(self._job[1], reading=part, options=job.options, verdict=verdict, glance=Glance())
 
     def stores(self, session: Session, count: int) -> dict[str, LayerStore]:

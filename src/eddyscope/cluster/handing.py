@@ -14,7 +14,7 @@ from eddyscope.lagfield import IntArray
 def shard_of(session: Session, number: int, index: IntArray, groups: IntArray | None = None) -> Shard:
     """Documents of a session as a task takes them."""
     own = None if groups is None else groups[index]
-    return Shard(number, int(index[0]), session.reading.count, sent(session.reading, index), own)
+    return Shard(number, index, session.reading.count, sent(session.reading, index), own)
 
 
 def take(session: Session, receipt: Receipt, said: set[str]) -> None:

@@ -135,30 +135,30 @@ class Part:
     ----------
     reading : Reading
         Of these documents alone.
-    start : int
-        Number of the first.
+    index : int array, shape (document,)
+        Their numbers, ascending.
     """
 
-    def __init__(self, reading: Reading, start: int) -> None:
-        self.reading, self.start = reading, start
+    def __init__(self, reading: Reading, index: IntArray) -> None:
+        self.reading, self.index = reading, index
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is as in the reading."""
         return getattr(self.reading, name)
 
     @classmethod
-    def of(cls, reading: Reading, start: int) -> Reading:
+    def of(cls, reading: Reading, index: IntArray) -> Reading:
         """The part, as the reading that it stands for."""
-        return cast(Reading, cls(reading, start))
+        return cast(Reading, cls(reading, index))
 
     def inputs(self, index: IntArray, device: torch.device) -> Inputs:
         """What the model takes for some of them."""
-        return self.reading.inputs(index - self.start, device)
+        return self.reading.inputs(np.searchsorted(self.index, index), device)
 
     def batches(self, size: int, index: IntArray) -> Iterator[IntArray]:
         """Those that are read together."""
-        for batch in self.reading.batches(size, index - self.start):
-            yield batch + self.start
+        for batch in self.reading.batches(size, np.searchsorted(self.index, index)):
+            yield self.index[batch]
 
 
 def glance_of(session: Session, count: int) -> Mapping[str, HeadSums] | None:

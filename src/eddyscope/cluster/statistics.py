@@ -1,8 +1,8 @@
 """A capture into statistics on a cluster: a tree of merges, of which the top comes back to the caller.
 
-Shards are merged on the workers in blocks of a few, each a small tree; the caller takes the blocks in their order. So
-the result does not depend on the number of workers nor on who was quicker, and a worker that is lost costs the shards
-of the blocks that it held, never all that came before.
+Shards are merged on the workers in blocks (of four, or more where there are very many), each a tree; the caller merges
+the blocks by their order. So the result does not depend on the number of workers nor on who was quicker, and a worker
+that is lost costs its shards of the blocks that were not complete, never all that came before.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from eddyscope.cluster.work import (
     statistics_of,
 )
 from eddyscope.lagfield import IntArray
-from eddyscope.plans import MERGED
+from eddyscope.plans import BY_GROUP, merged_shards
 from eddyscope.statistics import AttentionStatistics, checked_sinks
 
 
@@ -77,6 +77,7 @@ class _Run:
         self.groups = groups_of(session)
         self.kept = np.zeros(self.count, dtype=bool)
         self._size = shard_size(session)
+        self._number = -(-self.count // self._size)
         self._said: set[str] = set()
 
     def statistics(self, sinks: Sequence[str]) -> Statistics:
@@ -101,7 +102,7 @@ class _Run:
     def _pass(self, task: Callable[..., Outcome], asked: Any, worst: Worst | None) -> Any:
         """Let the cluster read all documents once; returns what a task gives of each shard, merged over all."""
         job = self.job if worst is not None else replace(self.job, options=replace(self.job.options, checks=False))
-        tree, total, done = _Blocks(self.engine, -(-self.count // self._size)), _InOrder(), 0
+        tree, total, done = _Blocks(self.engine, self._number), _InOrder(), 0
 
         def submit(shard: Shard) -> Iterator[tuple[Any, Any]]:
             future = self.engine.submit(task, job, self.content, shard, asked)
@@ -110,7 +111,7 @@ class _Run:
             if block is not None:
                 yield block[1], block[0]
 
-        for known, outcome in flow(self.engine, self._shards(), submit, spare=2 + MERGED):
+        for known, outcome in flow(self.engine, self._shards(), submit):
             value = outcome.unwrap()
             if not isinstance(known, Shard):
                 total.take(known, value)
@@ -122,52 +123,77 @@ class _Run:
             done += known.reading.count
             if self.progress is not None:
                 self.progress(done, self.count)
-        return total.value
+        return total.whole()
 
     def _shards(self) -> Iterator[Shard]:
+        order: IntArray = np.arange(self.count, dtype=np.int64)
+        if self._number >= BY_GROUP:
+            order = np.argsort(self.groups, kind="stable").astype(np.int64)
         for number, start in enumerate(range(0, self.count, self._size)):
-            index: IntArray = np.arange(start, min(self.count, start + self._size), dtype=np.int64)
-            yield shard_of(self.session, number, index, self.groups)
+            yield shard_of(self.session, number, np.sort(order[start : start + self._size]), self.groups)
+
+
+class Pairing:
+    """Joins parts, which come in their order, as a tree does: two neighbours, two such pairs, and so on.
+
+    At any time few parts are held, of sizes that are powers of 2 and fall.
+
+    Parameters
+    ----------
+    join : callable
+        Makes one of two neighbours.
+    """
+
+    def __init__(self, join: Callable[[Any, Any], Any]) -> None:
+        self._join, self._held = join, list[tuple[int, Any]]()
+
+    def add(self, part: Any) -> None:
+        """Take the next part."""
+        self._held.append((1, part))
+        while len(self._held) > 1 and self._held[-1][0] == self._held[-2][0]:
+            self._last_two()
+
+    def whole(self) -> Any:
+        """All parts joined; the next part begins anew."""
+        while len(self._held) > 1:
+            self._last_two()
+        return self._held.pop()[1]
+
+    def _last_two(self) -> None:
+        (count, one), (more, other) = self._held[-2:]
+        self._held[-2:] = [(count + more, self._join(one, other))]
 
 
 class _Blocks:
-    """Puts the statistics of shards, which come in their order, together in blocks; each is a tree of merges."""
+    """Puts the statistics of shards, which come in their order, together in blocks, on the workers."""
 
     def __init__(self, engine: Engine, shards: int) -> None:
-        self._engine, self._left = engine, shards
-        self._number, self._futures = 0, list[Any]()
+        self._size, self._shards = merged_shards(shards), shards
+        self._taken, self._pairing = 0, Pairing(lambda one, other: engine.submit(merged, one, other, priority=1))
 
     def add(self, future: Any) -> tuple[int, Any] | None:
         """Take the statistics of the next shard; number and future of its block where it is the last of that."""
-        self._futures.append(future)
-        self._left -= 1
-        if self._left and len(self._futures) < MERGED:
+        self._pairing.add(future)
+        self._taken += 1
+        if self._taken % self._size and self._taken < self._shards:
             return None
-        top = tree(self._futures, lambda one, other: self._engine.submit(merged, one, other, priority=1))
-        number, self._number, self._futures = self._number, self._number + 1, []
-        return number, top
+        return (self._taken - 1) // self._size, self._pairing.whole()
 
 
 class _InOrder:
-    """Merges blocks in the order of their numbers, whatever the order in which they come."""
+    """Merges blocks here, by the order of their numbers, whatever the order in which they come."""
 
     def __init__(self) -> None:
-        self.value: Any = None
         self._next, self._early = 0, dict[int, Any]()
+        self._pairing = Pairing(lambda one, other: merged(Outcome(one), Outcome(other)).unwrap())
 
     def take(self, number: int, value: Any) -> None:
         """Take a block."""
         self._early[number] = value
         while self._next in self._early:
-            own = self._early.pop(self._next)
-            self.value = merged(Outcome(self.value), Outcome(own)).unwrap()
+            self._pairing.add(self._early.pop(self._next))
             self._next += 1
 
-
-def tree(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
-    """Neighbours joined, and what comes of it joined again, until one is left."""
-    level = list(parts)
-    while len(level) > 1:
-        pairs = [join(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
-        level = pairs + level[len(level) - len(level) % 2 :]
-    return level[0]
+    def whole(self) -> Any:
+        """The statistics of all blocks."""
+        return self._pairing.whole()

@@ -33,8 +33,8 @@ class Shard:
     Parameters
     ----------
     number : int
-    start : int
-        The first of them, in the whole.
+    index : int array, shape (document,)
+        Their numbers in the whole, ascending.
     count : int
         Documents of the whole.
     reading : Reading
@@ -44,15 +44,15 @@ class Shard:
     """
 
     number: int
-    start: int
+    index: IntArray
     count: int
     reading: Reading
     groups: IntArray | None = None
 
-    @property
-    def index(self) -> IntArray:
-        """Their numbers in the whole."""
-        return np.arange(self.start, self.start + self.reading.count, dtype=np.int64)
+    def groups_of(self, kept: IntArray) -> IntArray:
+        """Groups of some of them."""
+        assert self.groups is not None
+        return self.groups[np.searchsorted(self.index, kept)]
 
 
 @attempt
@@ -94,8 +94,7 @@ def shard_statistics(
         session, fields, kept = _read(job, content, shard)
         found: Statistics | None = None
         if kept.size:
-            assert shard.groups is not None
-            groups, kinds = shard.groups[kept - shard.start], _kinds(session)
+            groups, kinds = shard.groups_of(kept), _kinds(session)
             found = {
                 name: {
                     label: head_statistics(own.select_head(label), groups, sinks, kinds[name]) for label in own.heads
@@ -114,8 +113,7 @@ def shard_again(
         session, fields, kept = _read(job, content, shard)
         parts: Parts | None = None
         if kept.size:
-            assert shard.groups is not None
-            groups, kinds = shard.groups[kept - shard.start], _kinds(session)
+            groups, kinds = shard.groups_of(kept), _kinds(session)
             parts = {
                 (name, label, sink): lag_part(fields[name].select_head(label), groups, sink, kinds[name], among)
                 for (name, label, sink), among in queries.items()
@@ -149,7 +147,7 @@ def _merged(one: Any, other: Any) -> Any:
 
 
 def _read(job: Job, content: bytes | None, shard: Shard) -> tuple[Session, dict[str, LagField], IntArray]:
-    session = DESK.session(job, content, shard.reading, shard.start)
+    session = DESK.session(job, content, shard.reading, shard.index)
     fields, kept = session.fields(shard.index, None, DESK.stores(session, shard.reading.count))
     return session, fields, kept
 
