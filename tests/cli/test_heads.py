@@ -22,7 +22,7 @@ def test_the_command_equals_the_call_and_writes_a_whole_folder(
     typed: Callable, model: Path, text: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "heads"
-    line = ("heads", model, "--text", text, *READ, "--budget", 0.67, "--draws", 2, "--curve", "--out", out)
+    line = ("heads", model, "--text", text, *READ, "--budget", 0.67, "--draws", 2, "--curve", "--layers", "--out", out)
     found = typed(*line)
     assert found.status == 0, found.err
     assert "4 of 6 heads keep a pattern of their own" in found.out
@@ -41,7 +41,7 @@ def test_the_command_equals_the_call_and_writes_a_whole_folder(
     assert sorted(files) == sorted(p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file())
     assert {"heads.csv", "curve.csv", "layers.csv", "redundancy.csv", "figures/head_curve.png"} <= set(files)
     curve = pd.read_csv(out / "curve.csv").set_index(["lost", "chosen_by", "patterns"])
-    assert len(curve) == 55
+    assert len(curve) == 88
     zeroed = written["loss"]["compared"]["zeroing by gradient importance"]["rise"]
     np.testing.assert_allclose(zeroed, curve.loc[("zero", "importance", 4), "rise"].iloc[0], atol=1e-7)
     with es.heads.apply(loaded.model, out / "heads.json"):
@@ -49,7 +49,7 @@ def test_the_command_equals_the_call_and_writes_a_whole_folder(
     again = typed(*line)
     assert again.status == 1
     assert "not empty" in again.err
-    assert typed(*line[:-3], "--force", "--no-figures", "--out", out).status == 0
+    assert typed(*line[:-4], "--force", "--no-figures", "--out", out).status == 0
     assert not (out / "curve.csv").exists()
 
 

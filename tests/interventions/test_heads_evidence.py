@@ -167,7 +167,10 @@ def test_the_study_of_heads_in_one_call_keeps_to_a_rise() -> None:
     assert found.plan.patterns <= 5
     assert found.plan.loss["rise"] < 0.05
     others = found.plan.loss["compared"]
-    assert set(others) == {"zeroing by gradient importance"}
+    assert set(others) == {"zeroing by gradient importance", "sharing, each layer solved alone"}
+    apart = es.heads.plan(model, documents(60), max_loss_rise=0.05, draws=2, joint=False).plan
+    assert set(apart.loss["compared"]) == {"zeroing by gradient importance"}
+    assert apart.loss["rise"] == pytest.approx(others["sharing, each layer solved alone"]["rise"], abs=1e-6)
     assert others["zeroing by gradient importance"]["rise"] > found.plan.loss["rise"]
     assert set(found.plan.cost) >= {"parameters", "kv_cache_bytes_per_token", "tokens_per_second"}
     table = found.table()

@@ -19,6 +19,7 @@ _CRITERIA = ("residual", "importance", "residual-x-importance")
 _STAGES = {
     "evidence": "Measuring how alike patterns are and how much depends on each",
     "search": "Looking for the fewest patterns",
+    "joint": "Solving the mixing weights of all layers together",
     "healing": "Fitting the mixing weights on the loss",
     "unseen": "Measuring on documents that the plan has not seen",
     "curve": "Measuring every method over budgets",
@@ -34,7 +35,9 @@ class Wanted:
     max_loss_rise: float | None
     criterion: str
     heal: int
+    joint: bool
     curve: bool
+    layers: bool
     draws: int
     save_model: bool
     seed: int
@@ -67,11 +70,16 @@ def head_options(
     heal_steps: Annotated[
         int | None, _option("With --heal: updates.", metavar="NUMBER", min=1, show_default="400")
     ] = None,
-    curve: Annotated[
+    joint: Annotated[
         bool,
         _option(
-            "Measure also the loss over budgets with all baselines, and what each layer alone can lose.", "--curve"
+            "Solve the mixing weights of all layers once more, together, at the plan (residual-x-importance alone).",
+            "--joint/--no-joint",
         ),
+    ] = True,
+    curve: Annotated[bool, _option("Measure also the loss over budgets with all baselines.", "--curve")] = False,
+    layers: Annotated[
+        bool, _option("Measure also what each layer alone can lose, beside its effective rank.", "--layers")
     ] = False,
     draws: Annotated[
         int, _option("Targets drawn for each document when the gradient is measured.", metavar="NUMBER", min=1)
@@ -97,7 +105,7 @@ def head_options(
     if heal_steps is not None and not heal:
         raise UsageError("--heal-steps was given without --heal.", "Add --heal, or leave it out.")
     steps = (heal_steps or 400) if heal else 0
-    return Wanted(budget, max_loss_rise, criterion, steps, curve, draws, save_model, seed)
+    return Wanted(budget, max_loss_rise, criterion, steps, joint, curve, layers, draws, save_model, seed)
 
 
 @takes(loading=model_options, reading=reading_options, wanted=head_options, output=output_options)
@@ -145,7 +153,9 @@ def heads_command(
                 max_loss_rise=wanted.max_loss_rise,
                 criterion=wanted.criterion,
                 healing=wanted.heal,
+                joint=wanted.joint,
                 curve=wanted.curve,
+                layers=wanted.layers,
                 draws=wanted.draws,
                 seed=wanted.seed,
                 progress=shown,

@@ -37,9 +37,10 @@ def print_heads(found: HeadStudy, out: Path) -> None:
         console.print(f"{name.capitalize()}: rise {other['rise']:.4f}{_bounds(other['interval'])}.", soft_wrap=True)
     console.print(_cost(found))
     console.print(f"Timed: {plan.cost['timed']}, context {plan.cost['context']}.", soft_wrap=True)
-    if found.curve is not None and found.alone is not None and found.effective_ranks is not None:
+    if found.curve is not None:
         console.print(f"\nRise of the loss over budgets, {loss['unit']}")
         console.print(_curve(found.curve))
+    if found.alone is not None and found.effective_ranks is not None:
         for column, words in (("half", "half of its patterns"), ("one", "one pattern")):
             rho, p = rank_correlation(found.effective_ranks, found.alone[column])
             console.print(

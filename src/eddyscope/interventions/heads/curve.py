@@ -28,8 +28,9 @@ from eddyscope.interventions.heads.planning import Evidence, Progress, rise_of
 from eddyscope.interventions.heads.projections import magnitude
 from eddyscope.interventions.losses import Yardstick
 from eddyscope.lagfield import FloatArray
+from eddyscope.trust.jackknife import Interval
 
-FRACTIONS = (0.9, 0.75, 0.6, 0.5, 0.4)
+FRACTIONS = (1.0, 0.9, 0.8, 0.75, 0.7, 0.6, 0.5, 0.4)
 SHARE, ZERO = "share", "zero"
 #: Ways of losing patterns: what becomes of the lost ones, and by what the others were chosen.
 METHODS = (
@@ -68,7 +69,7 @@ def loss_curve(
     effective_ranks : array, shape (layer,), optional
         ``H*(0.10)`` of each layer, for the published allocation; left out without them.
     fractions : sequence of float
-        Shares of the patterns that are kept.
+        Shares of the patterns that are kept. Where all are, the model is as it was, so that one reading stands for all.
     seed : int
         Of the random choice.
     progress : callable, optional
@@ -87,13 +88,19 @@ def loss_curve(
     """
     rows: list[dict[str, Any]] = []
     identity = model_identity(model)
+    whole: Interval | None = None
     methods = [m for m in METHODS if m[1] != "H*" or effective_ranks is not None]
     tasks = [(method, fraction) for method in methods for fraction in fractions]
     for done, ((lost, chosen), fraction) in enumerate(tasks):
         patterns = max(len(evidence.layers), round(fraction * evidence.heads))
         layers = _layers(evidence, lost, chosen, patterns, effective_ranks, seed)
         if layers is not None:
-            rise = rise_of(model, Plan(identity, layers, chosen), yardstick)[1]
+            if whole is None or patterns < evidence.heads:
+                rise = rise_of(model, Plan(identity, layers, chosen), yardstick)[1]
+            else:
+                rise = whole
+            if patterns == evidence.heads:
+                whole = rise
             rows.append(
                 {
                     "lost": lost,

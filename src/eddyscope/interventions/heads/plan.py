@@ -11,7 +11,7 @@ Written as ``heads.json``::
      "cost": {"parameters": {"before", "after"}, ...}}
 
 Row h of ``mixing`` gives the pattern of head h as a sum over the kept patterns; it is a zero row for a head whose
-pattern is lost and, unless the plan was healed, a unit row for a kept head.
+pattern is lost and, unless mixes were solved together or healed, a unit row for a kept head.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -34,6 +34,8 @@ from eddyscope.lagfield import FloatArray
 from eddyscope.schema import FORMAT_VERSION
 
 FILE = "heads.json"
+#: Most layers, or heads of a layer, that a file may state.
+_MOST = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +61,7 @@ class LayerPlan:
         inside = all(0 <= head < heads for head in self.kept)
         if self.mixing.shape != (heads, len(self.kept)) or not inside or list(self.kept) != sorted(set(self.kept)):
             raise InputError(
-                f"The plan of layer '{self.name}' keeps heads {list(self.kept)} with mixing weights of shape "
+                f"The plan of layer '{self.name}' keeps heads {list(self.kept)!s:.80} with mixing weights of shape "
                 f"{self.mixing.shape}; expected ascending heads and one row of {len(self.kept)} weights a head."
             )
         if not np.isfinite(self.mixing).all():
@@ -72,7 +74,7 @@ class LayerPlan:
 
     @property
     def mixed(self) -> tuple[int, ...]:
-        """Heads that use other patterns than just their own: the shared ones and, in healed plans, kept ones too."""
+        """Heads that use other patterns than just their own: the shared ones and, where mixes were solved, others."""
         own = np.zeros_like(self.mixing)
         own[list(self.kept), np.arange(len(self.kept))] = 1.0
         unlike = (self.mixing != own).any(axis=1)
@@ -170,35 +172,54 @@ def read_plan(path: str | Path) -> Plan:
         raise StoreError(
             f"The plan '{place}' cannot be read ({error.strerror}).", "Give a heads.json that 'eddyscope heads' wrote."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"'{place}' is not valid JSON ({error}).", "Run 'eddyscope heads' again.") from error
     version = content.get("format_version") if isinstance(content, dict) else None
-    if isinstance(version, int) and version > FORMAT_VERSION:
+    if _whole(version) and version > FORMAT_VERSION:
         raise StoreError(
             f"'{place}' has format_version {version}; this version of eddyscope reads up to {FORMAT_VERSION}.",
             "Upgrade eddyscope.",
         )
     try:
         return _from_dict(content)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, InputError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
         raise StoreError(
-            f"'{place}' is not a plan of heads ({type(error).__name__}: {error}).",
+            f"'{place}' is not a plan of heads ({reason}).",
             "Give a heads.json that 'eddyscope heads' wrote.",
         ) from error
 
 
+def _whole(value: Any) -> TypeGuard[int]:
+    """Whether something read from JSON is a whole number (true and false are not)."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _from_dict(content: dict[str, Any]) -> Plan:
-    layers = []
-    for entry in content["layers"]:
-        kept = tuple(int(head) for head in entry["kept"])
-        mixing = np.array(entry["mixing"], dtype=np.float64).reshape(len(entry["mixing"]), len(kept))
-        layers.append(LayerPlan(str(entry["name"]), kept, mixing))
+    if not isinstance(content, dict) or not _whole(content["format_version"]) or content["format_version"] < 1:
+        raise ValueError("its format_version is not a number from 1")
     model = dict(content["model"])
-    for name in ("class", "layers", "heads", "kv_heads"):
-        if name not in model:
-            raise KeyError(f"model {name}")
+    for name in ("layers", "heads", "kv_heads"):
+        if not _whole(model[name]) or not 0 < model[name] <= _MOST:
+            raise ValueError(f"its model has {name} {model[name]!r:.40}")
+    for name in ("class", "weights_sha256"):
+        if not isinstance(model[name], str):
+            raise TypeError(f"its model has {name} {model[name]!r:.40}")
+    layers = [_layer(entry) for entry in content["layers"]]
     rest = {name: dict(content.get(name) or {}) for name in ("loss", "cost", "provenance")}
     return Plan(model, tuple(layers), str(content["criterion"]), **rest)
+
+
+def _layer(entry: dict[str, Any]) -> LayerPlan:
+    name, kept, rows = entry["name"], entry["kept"], entry["mixing"]
+    if not isinstance(name, str) or not isinstance(kept, list) or not isinstance(rows, list):
+        raise TypeError("a layer's name, kept heads or mixing weights are of the wrong kind")
+    if not all(_whole(head) for head in kept):
+        raise TypeError(f"layer {name!r:.60} keeps heads that are not whole numbers")
+    numbers = all(isinstance(row, list) and all(_whole(w) or isinstance(w, float) for w in row) for row in rows)
+    if not numbers or any(len(row) != len(kept) for row in rows):
+        raise TypeError(f"layer {name!r:.60} has mixing weights that are not a row of {len(kept)} numbers a head")
+    return LayerPlan(name, tuple(kept), np.array(rows, dtype=np.float64).reshape(len(rows), len(kept)))
 
 
 def model_identity(model: Any) -> dict[str, Any]:

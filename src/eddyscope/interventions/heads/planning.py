@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -254,7 +254,7 @@ def measured(model: Any, plan: Plan, yardstick: Yardstick, limit: float | None =
 
 
 def compared(
-    model: Any, evidence: Evidence, plan: Plan, yardstick: Yardstick, unhealed: Plan | None = None
+    model: Any, evidence: Evidence, plan: Plan, yardstick: Yardstick, others: Mapping[str, Plan]
 ) -> dict[str, Any]:
     """Rises of the loss to read a plan's by, on the same documents: entry ``compared`` of its ``loss``.
 
@@ -264,19 +264,17 @@ def compared(
     evidence : Evidence
     plan : Plan
     yardstick : Yardstick
-    unhealed : Plan, optional
-        The plan before it was healed.
+    others : mapping of str to Plan
+        Further plans by name: this one before its mixing weights were solved together, or healed.
 
     Returns
     -------
     dict
         ``rise`` and ``interval`` of ``zeroing by gradient importance``, which keeps as many heads and loses the others
-        with their output (one ranking over all layers), and of ``sharing before healing``.
+        with their output (one ranking over all layers), and of the further plans.
     """
     zeroed = zeroing_plans(evidence.names, evidence.sensitivity.importance, plan.patterns)
-    plans = {"zeroing by gradient importance": Plan(plan.model, zeroed, IMPORTANCE)}
-    if unhealed is not None:
-        plans["sharing before healing"] = unhealed
+    plans = {"zeroing by gradient importance": Plan(plan.model, zeroed, IMPORTANCE), **others}
     rises = {name: rise_of(model, other, yardstick)[1] for name, other in plans.items()}
     return {name: {"rise": float(rise.estimate), "interval": ends(rise)} for name, rise in rises.items()}
 

@@ -9,7 +9,7 @@ random projection of the embedding, and the form is ``1 - cosine``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -70,19 +70,18 @@ def measure_sensitivity(
         Called with (documents done, in all).
     """
     layers = attention_layers(model)
-    total = sum(layer.heads for layer in layers) * documents.context**2
     language = measure_of(model) == LOSS
     generator = torch.Generator().manual_seed(seed)
     products = [np.zeros((layer.heads**2, layer.heads**2)) for layer in layers]
     importance = [np.zeros(layer.heads) for layer in layers]
     done = 0
     with gradients_of_edits(model):
-        for ids in batches(model, documents, max(1, _ENTRIES // total)):
+        for ids in batches(model, documents, batch_of(layers, documents.context)):
             mixing: dict[int, Tensor] = {}
             with edited(model, {layer.name: _mixed(mixing) for layer in layers}):
                 output = forward(model, ids)
             parameters = [mixing[layer.index] for layer in layers]
-            for draw, (scale, loss) in enumerate(_losses(output, ids, draws, generator, language)):
+            for draw, (scale, loss) in enumerate(drawn_losses(output, ids, draws, generator, language)):
                 found = torch.autograd.grad(loss, parameters, retain_graph=True)
                 for index, gradient in enumerate(found):
                     each = gradient.double().flatten(1).cpu().numpy()
@@ -101,6 +100,11 @@ def measure_sensitivity(
     )
 
 
+def batch_of(layers: Sequence[AttentionLayer], context: int) -> int:
+    """Documents whose maps of all layers are held at a time while gradients are taken."""
+    return max(1, _ENTRIES // (sum(layer.heads for layer in layers) * context**2))
+
+
 def _mixed(mixing: dict[int, Tensor]) -> Any:
     """An edit that mixes patterns by unit weights, one set for each document, and remembers these."""
 
@@ -113,7 +117,7 @@ def _mixed(mixing: dict[int, Tensor]) -> Any:
     return edit
 
 
-def _losses(
+def drawn_losses(
     output: Tensor, ids: Tensor, draws: int, generator: torch.Generator, language: bool
 ) -> Iterator[tuple[float, Tensor]]:
     """Scalars to take gradients of, with the factor of their products; the text's own loss first, where it has one."""

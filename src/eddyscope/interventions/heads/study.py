@@ -14,6 +14,7 @@ from eddyscope.interventions.heads.allocation import BOTH
 from eddyscope.interventions.heads.cost import measure_cost
 from eddyscope.interventions.heads.curve import effective_ranks, layers_alone, loss_curve
 from eddyscope.interventions.heads.healing import STEPS, heal
+from eddyscope.interventions.heads.joint import solve_jointly
 from eddyscope.interventions.heads.plan import Plan
 from eddyscope.interventions.heads.planning import (
     Evidence,
@@ -43,10 +44,12 @@ class HeadStudy:
         Measured; healed where that was asked for.
     evidence : Evidence
         What it was made from.
-    curve, alone : pandas.DataFrame, optional
-        With ``curve=True``: the loss of all methods over budgets, and what each layer alone can lose.
+    curve : pandas.DataFrame, optional
+        With ``curve=True``: the loss of all methods over budgets.
+    alone : pandas.DataFrame, optional
+        With ``layers=True``: what each layer alone can lose.
     effective_ranks : array, shape (layer,), optional
-        With ``curve=True``: ``H*(0.10)`` of each layer.
+        With either: ``H*(0.10)`` of each layer.
     """
 
     plan: Plan
@@ -83,7 +86,9 @@ def plan(
     max_loss_rise: float | None = None,
     criterion: str = BOTH,
     healing: int | bool = 0,
+    joint: bool = True,
     curve: bool = False,
+    layers: bool = False,
     draws: int = DRAWS,
     seed: int = 0,
     progress: StageProgress | None = None,
@@ -103,8 +108,13 @@ def plan(
     criterion : {"residual x importance", "residual", "importance"}
     healing : int or bool
         Steps in which the mixing weights are fitted on the loss; True for the usual number.
+    joint : bool
+        With the criterion ``residual x importance``: solve the mixing weights of all layers once more, together
+        (:mod:`~eddyscope.interventions.heads.joint`).
     curve : bool
-        Measure every method over budgets, and every layer alone.
+        Measure every method over budgets.
+    layers : bool
+        Measure what each layer alone can lose.
     draws : int
         Targets drawn for each document, for the sensitivity.
     seed : int
@@ -137,16 +147,21 @@ def plan(
         made = make_plan(model, evidence, share, criterion)
     else:
         made = plan_for_rise(model, evidence, parts.search, max_loss_rise, criterion, stage("search"))
-    unhealed = made if healing else None
+    alone = made
+    if joint and made.criterion == BOTH:
+        made = solve_jointly(model, made, parts.plan, draws=draws, seed=seed, progress=stage("joint"))
+    others = {} if made is alone else {"sharing, each layer solved alone": alone}
+    if healing:
+        others["sharing before healing"] = made
     if healing:
         steps = STEPS if healing is True else int(healing)
         made = heal(model, made, parts.plan, steps=steps, seed=seed, progress=stage("healing"))
     stage("unseen")(0, 1)
     yardstick = Yardstick(model, parts.unseen)
     made = measured(model, made, yardstick, max_loss_rise)
-    others = compared(model, evidence, made, yardstick, unhealed)
+    rises = compared(model, evidence, made, yardstick, others)
     made = made.with_results(
-        loss=made.loss | {"compared": others},
+        loss=made.loss | {"compared": rises},
         cost=measure_cost(model, made, parts.unseen),
         provenance={
             "documents": {name: len(getattr(parts, name)) for name in ("plan", "search", "unseen")},
@@ -155,14 +170,18 @@ def plan(
                 "max_loss_rise": max_loss_rise,
                 "criterion": criterion,
                 "healing": int(healing),
+                "joint": joint,
                 "draws": draws,
                 "seed": seed,
             },
         },
     )
-    if not curve:
+    if not curve and not layers:
         return HeadStudy(made, evidence)
     ranks = effective_ranks(model, parts.plan)
-    losses = loss_curve(model, evidence, yardstick, effective_ranks=ranks, seed=seed, progress=stage("curve"))
-    alone = layers_alone(model, evidence, yardstick, stage("layers"))
-    return HeadStudy(made, evidence, losses, alone, ranks)
+    losses = each = None
+    if curve:
+        losses = loss_curve(model, evidence, yardstick, effective_ranks=ranks, seed=seed, progress=stage("curve"))
+    if layers:
+        each = layers_alone(model, evidence, yardstick, stage("layers"))
+    return HeadStudy(made, evidence, losses, each, ranks)

@@ -50,8 +50,9 @@ def write_heads(
         found.plan.write(stage / FILE)
         found.table().to_csv(stage / TABLE, index=False)
         _similarities(found).to_csv(stage / REDUNDANCY, index=False)
-        if found.curve is not None and found.alone is not None:
+        if found.curve is not None:
             found.curve.to_csv(stage / CURVE, index=False)
+        if found.alone is not None:
             found.alone.assign(h_10=found.effective_ranks).to_csv(stage / LAYERS, index=False)
         if model is not None:
             written = rebuild(model, found.plan) if type(model) is GPT else model
@@ -81,8 +82,9 @@ def _draw(found: HeadStudy, place: Path, formats: Sequence[str]) -> None:
     place.mkdir()
     unit = str(found.plan.loss.get("unit", ""))
     drawn = {"redundancy": draw_redundancy(found.evidence.redundancy)}
-    if found.curve is not None and found.alone is not None and found.effective_ranks is not None:
+    if found.curve is not None:
         drawn["head_curve"] = draw_head_curve(found.curve, unit)
+    if found.alone is not None and found.effective_ranks is not None:
         drawn["rank_against_loss"] = draw_rank_against_loss(found.alone, found.effective_ranks, unit)
     for name, figure in drawn.items():
         for kind in formats:
