@@ -261,6 +261,71 @@ def test_a_damaged_plan_is_refused(text: str, reason: str, tmp_path: Path) -> No
         read_plan(tmp_path / "heads.json")
 
 
+def _changed(**of_layer: Any) -> Any:
+    return lambda content: content["layers"][1].update(of_layer)
+
+
+def _of_model(**changes: Any) -> Any:
+    return lambda content: content["model"].update(changes)
+
+
+HOSTILE = [
+    (_changed(kept=[0, 0]), "keeps heads"),
+    (_changed(kept=[1, 0]), "keeps heads"),
+    (_changed(kept=[0, 4]), "keeps heads"),
+    (_changed(kept=[-1, 0]), "keeps heads"),
+    (_changed(kept=[0, 1.5]), "not whole numbers"),
+    (_changed(kept=[0, True]), "not whole numbers"),
+    (_changed(kept="01"), "wrong kind"),
+    (_changed(kept=[0, 10**400]), "keeps heads"),
+    (_changed(mixing=[[1.0, float("nan")]] * 4), "not finite"),
+    (_changed(mixing=[[1.0, float("inf")]] * 4), "not finite"),
+    (_changed(mixing=[[1, 10**400]] * 4), "too large"),
+    (_changed(mixing=[[1.0], [1.0, 2.0], [1.0], [1.0]]), "a row of 2 numbers a head"),
+    (_changed(mixing=[["1", "0"]] * 4), "a row of 2 numbers a head"),
+    (_changed(mixing=[[[1.0], [0.0]]] * 4), "a row of 2 numbers a head"),
+    (_changed(mixing=[]), "keeps heads"),
+    (_changed(name=["blocks"]), "wrong kind"),
+    (_of_model(kv_heads=0), "kv_heads 0"),
+    (_of_model(layers="3"), "layers '3'"),
+    (_of_model(heads=10**400), "heads 1000"),
+    (_of_model(weights_sha256=7), "weights_sha256 7"),
+    (lambda content: content["model"].pop("weights_sha256"), "no 'weights_sha256'"),
+    (lambda content: content.update(format_version="1"), "format_version is not a number"),
+    (lambda content: content.update(format_version=0), "format_version is not a number"),
+    (lambda content: content.update(layers=7), "not a plan of heads"),
+    (lambda content: content.update(loss=[1]), "not a plan of heads"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason"), HOSTILE)
+def test_a_plan_with_anything_wrong_in_it_is_refused_as_a_file(change: Any, reason: str, tmp_path: Path) -> None:
+    plan = some_plan(gpt())
+    plan.write(tmp_path / "heads.json")
+    content = json.loads((tmp_path / "heads.json").read_text())
+    assert content["layers"][1]["kept"] == list(plan.layers[1].kept)
+    assert len(content["layers"][1]["kept"]) == 2
+    change(content)
+    (tmp_path / "heads.json").write_text(json.dumps(content))
+    with pytest.raises(StoreError, match=reason) as told:
+        es.heads.apply(gpt(), tmp_path)
+    assert len(str(told.value)) < 500
+
+
+def test_json_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "heads.json").write_text("[" * 200_000)
+    with pytest.raises(StoreError, match="not valid JSON"):
+        read_plan(tmp_path)
+
+
+def test_a_plan_with_a_layer_too_few_or_of_another_name_is_refused() -> None:
+    plan = some_plan(gpt())
+    with pytest.raises(InputError, match="The plan has 2 layers, this model 3"):
+        es.heads.apply(gpt(), replace(plan, layers=plan.layers[:2]))
+    with pytest.raises(InputError, match=r"layer 'blocks\.2\.attention' with 4 heads is 'blocks\.0\.attention'"):
+        es.heads.apply(gpt(), replace(plan, layers=plan.layers[::-1]))
+
+
 def test_only_gpts_of_the_study_are_rebuilt() -> None:
     model: Any = tiny("gpt2")
     with pytest.raises(InputError, match="GPT2LMHeadModel has no rebuilt form"):
