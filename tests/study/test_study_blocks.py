@@ -1,5 +1,8 @@
 """An analysis in blocks finds what one in memory finds; of more documents the leading part, and it says so."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from eddyscope.study.blockplan import BlockPlan, plan_blocks
 from eddyscope.study.options import Options
 
 DOCUMENTS, LENGTH, SHARD = 60, 32, 7
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -269,3 +273,19 @@ def test_a_scratch_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     ensemble = es.AttentionEnsemble.from_arrays(attention())
     with pytest.raises(StoreError, match=r"No scratch folder could be made in .*nowhere"):
         es.analyze(ensemble, pod="randomized", scratch=tmp_path / "nowhere")
+
+
+@pytest.mark.slow
+def test_thousands_of_documents_stay_below_what_one_gram_would_take(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.memory", "--quick", "--documents", "4500"]
+    places = ["--out", str(tmp_path), "--scratch", str(tmp_path)]
+    subprocess.run([*command, *places], check=True, capture_output=True, cwd=ROOT)
+    (found,) = json.loads((tmp_path / "memory.json").read_text(encoding="utf-8"))["cases"]
+    assert found["leading"] == 200
+    assert found["eigenvalues_apart"] < 1e-6  # of the spectrum that was planted, with a little noise
+    assert found["energy_apart"] < 1e-12
+    assert found["largest_residual"] < 1e-10
+    assert found["effective_rank_status"][-1] == "> 200"
+    one_gram = 8 * 4500**2 / 2**20
+    assert found["peak_mib"] - found["before_mib"] < 1.6 * one_gram  # in memory it would be twenty
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["memory.json", "memory.md"]
