@@ -231,6 +231,8 @@ def expect_no_fields(options: Options) -> None:
         raise _unanswered(f"The preset {options.preset} needs the fields", "keep='fields' (--keep fields)")
     if options.sink_pod != "keep":
         raise _unanswered(f"sink_pod={options.sink_pod!r} needs the fields", "keep='fields' (--keep fields)")
+    if options.pod != "exact":
+        raise _unanswered(f"pod={options.pod!r} needs the fields", "keep='fields' (--keep fields)")
 
 
 def _unanswered(what: str, remedy: str) -> InputError:

@@ -29,6 +29,8 @@ _GROUPS = 15
 _PARTS, _BASIS = 40, basis_size(LEADING) + LEADING + 8 * BLOCK
 #: Maps and Grams of a head that a study keeps, see :mod:`eddyscope.plans`.
 _KEPT_MAPS, _KEPT_GRAMS = 50, 5
+#: Octaves of the longest contexts that are likely.
+_OCTAVES = 16
 #: Most blocks of documents that are held: more would save no reading worth the memory.
 _MOST_HELD = 8
 
@@ -107,7 +109,7 @@ def plan_blocks(
     if in_memory <= budget and not (stored and count > KEPT_GRAM) and not asked:
         return None
     place = None if scratch is None else Path(scratch)
-    windows = 1 + (12 if options.select == "octaves" else max(options.dominant, 3))
+    windows = window_count(options)
     tiles = -(-count // TILE)
     for keep in (count <= KEPT_GRAM, False):
         for held in (_MOST_HELD, 4, 2, 1):
@@ -124,6 +126,13 @@ def plan_blocks(
     )
 
 
+def window_count(options: Options) -> int:
+    """Most windows that an analysis can have, the one without a window included."""
+    if not isinstance(options.select, str):
+        return 1 + len(options.select)
+    return 1 + (_OCTAVES if options.select == "octaves" else max(options.dominant, 3))
+
+
 def scratch_bytes(geometry: LagGeometry, heads: int, documents: int, item: int, windows: int) -> int:
     """Bytes of the scratch files of one layer: its fields as they are, and the Grams of one head."""
     tiles = -(-documents // TILE)
@@ -132,7 +141,7 @@ def scratch_bytes(geometry: LagGeometry, heads: int, documents: int, item: int, 
 
 
 def _layers(ensemble: AttentionEnsemble) -> list[_Layer]:
-    """Sizes of the layers; of fields on disk nothing is read but the first shard, for the size of a value."""
+    """Sizes of the layers; values on disk count as single precision."""
     fields = ensemble.fields
     if isinstance(fields, StoredFields):
         stored = [fields.store.layers[name] for name in ensemble.layers]
