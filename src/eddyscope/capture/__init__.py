@@ -181,6 +181,10 @@ def capture(  # type: ignore[misc]  # the overloads leave the options to this on
             "Fields that workers capture go to disk.",
             "Use capture_fields(model, documents, path, workers=...), or keep='statistics'.",
         )
+    if on_cluster and isinstance(model, str):
+        from eddyscope.capture.origins import load_named
+
+        model = load_named(model)
     if memory_budget is not None:
         from eddyscope.capture.planning import prepared
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from eddyscope.cluster.address import checked
-from eddyscope.cluster.outcome import CALLERS, Outcome
+from eddyscope.cluster.outcome import CALLERS, Outcome, attempt
 from eddyscope.errors import ClusterError, EddyscopeWarning
 
 #: Seconds after which a scheduler that does not answer counts as unreachable.
@@ -61,6 +61,13 @@ class Engine:
             # Fields in memory are large, and there is no other way for them to travel.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             return self.client.submit(task, *given, pure=False, priority=priority)
+
+    def send(self, content: bytes) -> Any:
+        """Hand something to all workers, once there are any; returns its future, to be given to tasks."""
+        for _ in self.done([self.submit(nothing)]):  # a task also makes a cluster grow that does so by itself
+            pass
+        with self.watched():
+            return self.client.scatter(content, broadcast=True)
 
     def done(self, futures: Iterable[Any]) -> Iterator[tuple[Any, Outcome]]:
         """Futures that are finished, at least one, each with its outcome.
@@ -124,6 +131,11 @@ class Engine:
         )
 
 
+@attempt
+def nothing() -> None:
+    """Find out whether somebody works."""
+
+
 @contextmanager
 def connected(workers: int | None, dask: Any, *, loud: bool = False) -> Iterator[Engine]:
     """A cluster for the time being: started here, or joined.
@@ -178,8 +190,8 @@ def _started(workers: int, folder: Path, loud: bool) -> Iterator[Any]:
             )
     except (RuntimeError, OSError, TimeoutError) as error:
         raise ClusterError(
-            f"{workers} workers could not be started: {_reason(error)}.",
-            "In a script of your own, start work under: if __name__ == '__main__'.",
+            f"The workers ({workers}) could not be started: {_reason(error)}.",
+            "In a script of your own, start the work under: if __name__ == '__main__'.",
         ) from error
     with cluster, _distributed().Client(cluster, set_as_default=False) as client:
         yield client

@@ -86,9 +86,7 @@ def passage_of(model: Any, engine: Engine) -> tuple[Passage, Any]:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise CaptureError(f"The {kind} cannot travel to workers: {reason}.", _HOW) from error
     if not engine.local:
-        with engine.watched():
-            sent = engine.client.scatter(content, broadcast=True)
-        return Passage(digest, f"the {kind} that was sent"), sent
+        return Passage(digest, f"the {kind} that was sent"), engine.send(content)
     file = engine.folder / f"{digest[:16]}.model"
     file.touch(mode=0o600)
     file.write_bytes(content)

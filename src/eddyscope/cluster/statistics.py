@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from eddyscope.capture.options import Options
-from eddyscope.capture.origins import load_named
 from eddyscope.capture.session import Progress, Session, opened
 from eddyscope.capture.streaming import Worst, assembled, groups_of, shard_size, taken_sinks
 from eddyscope.cluster.address import checked
@@ -51,7 +50,6 @@ def stream_on(
     """Capture a model into statistics on a cluster; see :func:`eddyscope.capture.capture`."""
     checked(workers, dask)
     sinks = checked_sinks(sinks)
-    model = load_named(model) if isinstance(model, str) else model
     with connected(workers, dask) as engine:
         passage, content = passage_of(model, engine)
         with opened(model, documents, options) as session:
