@@ -20,12 +20,13 @@ GEOMETRIES = {
 
 @pytest.mark.parametrize("geometry", GEOMETRIES.values(), ids=GEOMETRIES)
 @pytest.mark.parametrize("min_query", [0, 3])
-@pytest.mark.parametrize("entries_together", [1, 20, 1000])
-def test_lag_grams_and_window_grams_are_the_same(geometry, min_query, entries_together, monkeypatch):
+@pytest.mark.parametrize("together", [1, 20, 1000])
+def test_lag_grams_and_window_grams_are_the_same(geometry, min_query, together, monkeypatch):
     rng = np.random.default_rng(0)
     values = rng.normal(size=(10, geometry.size)) + rng.normal(size=geometry.size)
     windows = rng.uniform(size=(3, geometry.lags.size))
-    monkeypatch.setattr(gram_module, "_ENTRIES_TOGETHER", entries_together)
+    for limit in ("_ENTRIES_TOGETHER", "_NUMBERS_TOGETHER"):
+        monkeypatch.setattr(gram_module, limit, together)
     passed = {}
     for by_lag in (True, False):
         monkeypatch.setattr(gram_module, "lag_grams_pay", lambda *_, by_lag=by_lag: by_lag)

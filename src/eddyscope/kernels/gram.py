@@ -27,6 +27,8 @@ FloatArray = NDArray[np.floating[Any]]
 _BLOCK_BYTES = 512 << 20
 #: Lags folded together: enough that the windows' Grams are not moved too often, few enough for the cache.
 _LAGS_TOGETHER = 16
+#: Numbers of each Gram that are folded at a time, so that the product is not another set of Grams.
+_NUMBERS_TOGETHER = 1 << 16
 #: Entries whose windowed snapshots are multiplied together, so that a Gram is not moved for every lag.
 _ENTRIES_TOGETHER = 1024
 
@@ -77,7 +79,9 @@ def field_pass(values: FloatArray, geometry: LagGeometry, weights: FloatArray, m
     for index, (run, fluctuation) in enumerate(_by_lag(values, geometry, mean, energy)):
         kept = geometry.run(int(geometry.lags[index]), min_query)
         gathered.add(index, fluctuation[:, kept.start - run.start :])
-    return FieldPass(fill_up(gathered.total()) / documents, mean, energy)
+    grams = fill_up(gathered.total())
+    grams /= documents
+    return FieldPass(grams, mean, energy)
 
 
 def mean_and_energy(values: FloatArray, geometry: LagGeometry) -> tuple[FloatArray, FloatArray]:
@@ -126,7 +130,10 @@ class _LagGrams:
         xp = namespace(self._grams)
         weights = self._squared[:, stop - self._held : stop]
         held = xp.reshape(self._lag_grams[: self._held, ...], (self._held, -1))
-        self._grams += xp.reshape(weights @ held, self._grams.shape)
+        grams = xp.reshape(self._grams, (self._grams.shape[0], -1))  # a view
+        for start in range(0, held.shape[1], _NUMBERS_TOGETHER):
+            part = slice(start, min(start + _NUMBERS_TOGETHER, held.shape[1]))
+            grams[:, part] += weights @ held[:, part]
         self._held = 0
 
 

@@ -32,7 +32,18 @@ def add_product(rows: FloatArray, into: FloatArray, keep: bool = True) -> None:
 
 
 def fill_up(lower: FloatArray) -> FloatArray:
-    """Symmetric matrices from their lower triangles, shape (..., n, n)."""
+    """Make symmetric matrices of their lower triangles, in place and one at a time.
+
+    Parameters
+    ----------
+    lower : array, shape (matrix, n, n)
+
+    Returns
+    -------
+    array, the same
+    """
     xp = namespace(lower)
-    filled: FloatArray = xp.tril(lower) + xp.matrix_transpose(xp.tril(lower, k=-1))
-    return filled
+    for index in range(lower.shape[0]):
+        matrix = lower[index, ...]
+        matrix[...] = xp.tril(matrix) + xp.matrix_transpose(xp.tril(matrix, k=-1))
+    return lower
