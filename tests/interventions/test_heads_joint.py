@@ -33,14 +33,13 @@ def documents(count: int = 60, vocabulary: int = 24, seed: int = 3) -> Documents
 
 
 def moved_mixes(model: Any, size: float) -> Plan:
-    """All heads but the last keep their pattern, which the last uses too; then every weight moves."""
+    """All heads but the last keep their pattern; the last uses that of the one before it, moved by chance."""
     rng = np.random.default_rng(0)
     layers = []
     for layer in attention_layers(model):
-        mixing = np.vstack([np.eye(layer.heads - 1), np.eye(layer.heads - 1)[-1:]])
-        layers.append(
-            LayerPlan(layer.name, tuple(range(layer.heads - 1)), mixing + size * rng.normal(size=mixing.shape))
-        )
+        kept = layer.heads - 1
+        mixing = np.vstack([np.eye(kept), np.eye(kept)[-1:] + size * rng.normal(size=(1, kept))])
+        layers.append(LayerPlan(layer.name, tuple(range(kept)), mixing))
     return Plan(model_identity(model), tuple(layers), "residual x importance")
 
 
@@ -81,7 +80,7 @@ def test_an_encoder_whose_heads_are_twins_is_found_again() -> None:
     whole = rise_of(model, moved_mixes(model, 0.0), yardstick)[1].estimate
     before, after = (float(rise_of(model, each, yardstick)[1].estimate) for each in (plan, found))
     assert float(whole) < 1e-6  # twins share without any loss
-    assert after < 0.2 * before
+    assert after < 0.3 * before
 
 
 @pytest.mark.parametrize("family", ["gpt", "gpt2", "llama"])
@@ -93,7 +92,10 @@ def test_the_loss_on_the_plans_own_documents_falls_and_the_model_is_left_alone(f
     found = solve_jointly(model, plan, read, draws=4)
     before, after = (float(rise_of(model, each, yardstick)[1].estimate) for each in (plan, found))
     assert after < before
-    assert [layer.kept for layer in found.layers] == [layer.kept for layer in plan.layers]
+    for new, old in zip(found.layers, plan.layers, strict=True):
+        assert new.kept == old.kept
+        np.testing.assert_array_equal(new.mixing[:-1], np.eye(len(old.kept)))  # a rebuilt model mixes for none of these
+        assert not np.array_equal(new.mixing[-1], old.mixing[-1])
     np.testing.assert_array_equal(yardstick.now(), yardstick.before)
 
 
@@ -115,6 +117,6 @@ def test_a_solution_that_gains_nothing_is_not_taken(monkeypatch: pytest.MonkeyPa
     model = gpt()
     plan = moved_mixes(model, 0.1)
     monkeypatch.setattr(
-        "eddyscope.interventions.heads.joint.damped_newton", lambda slope, samples: 20 * np.ones_like(slope)
+        "eddyscope.interventions.heads.joint.damped_newton", lambda slope, samples: -damped_newton(slope, samples)
     )
     assert solve_jointly(model, plan, documents(), draws=1) is plan

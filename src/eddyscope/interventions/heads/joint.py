@@ -2,14 +2,14 @@
 
 The forms that plans are made by are those of the whole model, and each layer's own. Where half of the patterns are gone
 all layers have moved, so slope ``g`` and Fisher information ``F`` of the loss are measured again at the plan, over
-the mixing weights of all layers that share, and the quadratic problem
+the mixing weights of the heads without a pattern in all layers, and the quadratic problem
 
     minimise  g' x + x' (F + r diag F) x / 2,   r = weights / gradients
 
-is solved in closed form, once: nothing is iterated. Heads that keep a pattern may add others of their layer to it.
-``g`` is that of the next tokens of the plan's documents (encoders: of the distance to the embedding of the whole
-model), ``F`` that of the model's own predictions. A solution that does not lower the loss on these documents is not
-taken.
+is solved in closed form, once: nothing is iterated. Heads that keep a pattern use it alone, as before: if they took
+part, the rebuilt model would have to mix for them too, and would be no faster than the whole one. ``g`` is that of the
+next tokens of the plan's documents (encoders: of the distance to the embedding of the whole model), ``F`` that of the
+model's own predictions. A solution that does not lower the loss on these documents is not taken.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def solve_jointly(
     if not sharing:
         return plan
     slope, samples = _measure(model, plan, sharing, documents, draws, seed, progress)
-    change = damped_newton(slope, samples)
+    lost = np.concatenate([np.repeat(np.isin(range(len(s.mixing)), s.shared), len(s.kept)) for s in sharing])
+    change = np.zeros(lost.size)
+    change[lost] = damped_newton(slope[lost], samples[:, lost])
     sizes = np.cumsum([layer.mixing.size for layer in sharing])[:-1]
     moved = {
         layer.name: replace(layer, mixing=layer.mixing + part.reshape(layer.mixing.shape))

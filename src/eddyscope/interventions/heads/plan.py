@@ -11,7 +11,7 @@ Written as ``heads.json``::
      "cost": {"parameters": {"before", "after"}, ...}}
 
 Row h of ``mixing`` gives the pattern of head h as a sum over the kept patterns; it is a zero row for a head whose
-pattern is lost and, unless mixes were solved together or healed, a unit row for a kept head.
+pattern is lost and, unless the plan was healed, a unit row for a kept head.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class LayerPlan:
 
     @property
     def mixed(self) -> tuple[int, ...]:
-        """Heads that use other patterns than just their own: the shared ones and, where mixes were solved, others."""
+        """Heads that use other patterns than just their own: the shared ones and, in healed plans, kept ones too."""
         own = np.zeros_like(self.mixing)
         own[list(self.kept), np.arange(len(self.kept))] = 1.0
         unlike = (self.mixing != own).any(axis=1)
