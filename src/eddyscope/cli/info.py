@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 
 REQUIRED = ("numpy", "scipy", "xarray", "zarr", "pandas", "matplotlib", "typer", "rich")
-OPTIONAL = ("torch", "transformers", "tokenizers", "safetensors", "gguf", "accelerate")
+OPTIONAL = ("torch", "transformers", "tokenizers", "safetensors", "gguf", "accelerate", "dask", "distributed")
 
 
 def info_command() -> None:
