@@ -72,7 +72,7 @@ def assert_same_fields(one: Path, other: Path) -> None:
         assert (one / file.relative_to(other)).read_bytes() == file.read_bytes()
 
 
-def until(true: Callable[[], Any], seconds: float = 60) -> Any:
+def until(true: Callable[[], Any], seconds: float = 240) -> Any:
     """Wait for something."""
     end = time.monotonic() + seconds
     while not (found := true()):
