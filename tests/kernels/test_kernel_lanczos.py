@@ -45,7 +45,10 @@ def test_eigenpairs_are_those_of_the_whole_matrix(name: str) -> None:
     found = found_of(matrix, count)
     scale = max(expected[0], 1e-300)
     assert found.values.size == count
-    np.testing.assert_allclose(found.values, expected[:count], rtol=0, atol=1e-11 * scale)
+    # A pair converges to 1e-10 of the largest; the value of one above that is better than its residual.
+    above = expected[:count] > 1e-10 * scale
+    np.testing.assert_allclose(found.values[above], expected[:count][above], rtol=0, atol=1e-11 * scale)
+    np.testing.assert_allclose(found.values, expected[:count], rtol=0, atol=1.01e-10 * scale)
     np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(count), atol=1e-12)
     apart = np.linalg.norm(matrix @ found.vectors - found.vectors * found.values, axis=0)
     assert apart.max() <= 1.01e-10 * scale
