@@ -192,12 +192,11 @@ VARIABLES_INTRODUCTION = """\
 Of one layer, as `study.layer(...)` gives them; with `--heads each` all have the dimension `head` too. *Energy* is a
 mean square. Each variable carries its unit, its parameters and whether the field was masked (`field`) as attributes.
 What could not be measured is NaN, and `NAME_status` says why; `NAME_low` and `NAME_high` are the ends of an interval.
-Of more than 4,000 documents on disk `eigenvalues` and `field_eigenvalues` are the leading 200 (NaN beyond), with their sum
-over all ranks as `total_energy` and `field_total_energy`; see [Larger than memory](stores.md#larger-than-memory).
-Where statistics alone were kept (`--keep statistics`), what needs the fields has the status `fields not kept`, and
-modes, coefficients, Grams, coherence and top documents are absent.
-The [method](method.md) defines every number.
-"""
+Of more than 4,000 documents on disk `eigenvalues` and `field_eigenvalues` are the leading 200 (NaN beyond), with
+their sum over all ranks as `total_energy` and `field_total_energy`; see [Larger than
+memory](stores.md#larger-than-memory). Where statistics alone were kept (`--keep statistics`), what needs the fields
+has the status `fields not kept`, and modes, coefficients, Grams, coherence and top documents are absent. The
+[method](method.md) defines every number. """
 
 COORDINATES = {
     "band": "number of a band, from 0; its label, scale and distances are variables",
