@@ -196,7 +196,8 @@ Of more than 4,000 documents on disk `eigenvalues` and `field_eigenvalues` are t
 their sum over all ranks as `total_energy` and `field_total_energy`; see [Larger than
 memory](stores.md#larger-than-memory). Where statistics alone were kept (`--keep statistics`), what needs the fields
 has the status `fields not kept`, and modes, coefficients, Grams, coherence and top documents are absent. The
-[method](method.md) defines every number. """
+[method](method.md) defines every number.
+"""
 
 COORDINATES = {
     "band": "number of a band, from 0; its label, scale and distances are variables",
