@@ -9,7 +9,7 @@ from importlib import import_module
 from benchmarks.keeping import add_common
 
 #: In the order in which they run; each is a module with ``run(options)``, and ``add_options(parser)`` if it has more.
-NAMES = ("analysis", "pod", "capture", "whole", "growth", "costs", "heads")
+NAMES = ("analysis", "pod", "capture", "whole", "growth", "memory", "cluster", "costs", "heads")
 
 
 def main() -> None:

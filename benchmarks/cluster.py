@@ -1,6 +1,6 @@
 """Time capture with statistics on one worker and on two, in alternation; and work out what a million documents take.
 
-``python -m benchmarks.cluster`` times; ``python -m benchmarks.cluster --estimate`` computes the worked estimate of the
+``python -m benchmarks cluster`` times; ``python -m benchmarks cluster --estimate`` computes the worked estimate of the
 docs from sizes alone.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import eddyscope as es
-from benchmarks.keeping import add_common, keep, machine_line, timer_of
+from benchmarks.keeping import keep, machine_line, timer_of
 from benchmarks.machine import describe
 from benchmarks.rounds import Rounds
 from eddyscope.plans import ModelSize, Plan, Work, size
@@ -174,10 +174,3 @@ def _table(found: dict[str, Any]) -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
-    add_common(parser)
-    add_options(parser)
-    run(parser.parse_args())

@@ -1,6 +1,6 @@
 """Fields larger than memory: peak memory and time of analyses in blocks, against spectra that are known.
 
-``python -m benchmarks.memory`` writes two stores of synthetic fields and analyses each in a process of its own:
+``python -m benchmarks memory`` writes two stores of synthetic fields and analyses each in a process of its own:
 5,000 documents of 256 tokens, field POD for four bands; 20,000 documents of 64 tokens, leading 200 eigenvalues and
 the exact total energy. Both within 2 GB. Each case is kept as soon as it is measured; ``--documents 20000`` takes one
 alone.
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import eddyscope as es
-from benchmarks.keeping import RESULTS, keep, machine_line
+from benchmarks.keeping import keep, machine_line
 from benchmarks.machine import describe
 from benchmarks.peaks import alone, peak_mib
 from eddyscope.ensemble import LayerInfo
@@ -192,23 +192,20 @@ def markdown(found: list[dict[str, Any]], machine: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Run all cases, or, given a task as JSON, one half of one of them."""
-    if len(sys.argv) == 2 and sys.argv[1].startswith("{"):
-        task = json.loads(sys.argv[1])
-        path = Path(task["path"])
-        if task["what"] == "write":
-            print(json.dumps(write_store(path, task["documents"], task["tokens"])))
-        else:
-            print(json.dumps(analyse(path, tuple(task["scales"]), task["intervals"])))
-        return
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=run.__doc__)
-    parser.add_argument("--quick", action="store_true", help="a few small documents, to see that it works")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What to do beside the common options."""
     parser.add_argument("--documents", type=int, default=None, help="the case with so many, beside what is kept")
     parser.add_argument("--scratch", type=Path, default=None, help="where stores are written (the temporary folder)")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the result (benchmarks/results)")
-    run(parser.parse_args())
+
+
+def _half_of_a_case(task: Mapping[str, Any]) -> None:
+    """In a process of its own: write a store, or analyse it."""
+    path = Path(task["path"])
+    if task["what"] == "write":
+        print(json.dumps(write_store(path, task["documents"], task["tokens"])))
+    else:
+        print(json.dumps(analyse(path, tuple(task["scales"]), task["intervals"])))
 
 
 if __name__ == "__main__":
-    main()
+    _half_of_a_case(json.loads(sys.argv[1]))

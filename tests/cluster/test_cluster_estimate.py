@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_docs_show_what_the_sizes_give(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.cluster", "--estimate", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "benchmarks", "cluster", "--estimate", "--out", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     kept = ROOT / "benchmarks/results/cluster_estimate.md"
     assert (tmp_path / "cluster_estimate.md").read_text(encoding="utf-8") == kept.read_text(encoding="utf-8")

@@ -277,7 +277,7 @@ def test_a_scratch_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_thousands_of_documents_stay_below_what_one_gram_would_take(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.memory", "--quick", "--documents", "4500"]
+    command = [sys.executable, "-m", "benchmarks", "memory", "--quick", "--documents", "4500"]
     places = ["--out", str(tmp_path), "--scratch", str(tmp_path)]
     subprocess.run([*command, *places], check=True, capture_output=True, cwd=ROOT)
     (found,) = json.loads((tmp_path / "memory.json").read_text(encoding="utf-8"))["cases"]
