@@ -34,7 +34,8 @@ def client() -> Iterator[Any]:
             n_workers=2,
             threads_per_worker=1,
             processes=False,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # any free port: other workers of the tests have clusters too
+            worker_dashboard_address="127.0.0.1:0",
             memory_limit=None,
             silence_logs=logging.CRITICAL,
         ) as cluster,

@@ -29,6 +29,9 @@ EXPLAINED = {
     "no-report": "Something went wrong while the report was written. This is a fault of Eddyscope; the results are "
     "whole.",
     "no-tokenizer": "The checkpoint comes without a tokenizer that can be read; token ids (--token-ids) need none.",
+    "no-workers": "The cluster had no workers when the work was handed to it, and the work waited for some.",
+    "other-versions": "Workers of the cluster had other versions of a library than the process that handed out the "
+    "work. Sums may differ in their last bits between shards, which no result depends on.",
     "replaced-tokens": "Some tokens stand for something that the model's vocabulary does not have. A few do no harm; "
     "where there are many, the model was not made for this text.",
     "resumed-elsewhere": "The capture went on with another device, number of threads or library than it was begun "
