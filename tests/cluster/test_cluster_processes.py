@@ -173,7 +173,13 @@ def test_a_scheduler_that_is_killed_ends_in_a_line_and_the_store_resumes(
 def test_a_caller_that_ends_takes_its_workers_with_it(ids: Path, tmp_path: Path, number: int, status: int) -> None:
     place = tmp_path / "f.zarr"
     line = capture(ids, place, "--workers", "2", "--quiet")
-    with subprocess.Popen(line, env=QUIET, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+
+    def undisturbed() -> None:  # tests may run in the background of a script, where children would ignore Ctrl-C
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(
+        line, env=QUIET, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=undisturbed
+    ) as running:
         until(lambda: shards(place) > 1 or running.poll() is not None)
         assert running.poll() is None
         workers = psutil.Process(running.pid).children(recursive=True)
