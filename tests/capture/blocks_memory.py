@@ -1,11 +1,10 @@
-"""Peak memory of one way to read 4,096 tokens, in a process of its own: ``python blocks_memory.py WAY FILE.npz``.
+"""Peak memory of one way to read 4,096 tokens, for a process of its own.
 
-Prints the growth of the peak resident memory, in MiB, over what the process held with the model loaded and warm.
+Prints the growth of the peak resident memory, in bytes, over what the process held with the model loaded and warm.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 import transformers
 
 from eddyscope.capture import capture
+from peaks import peak_bytes
 
 LENGTH, MAX_LAG = 4096, 256
 
@@ -39,11 +39,6 @@ def model_of_long_context() -> Any:
     return model
 
 
-def peak() -> float:
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
-
-
 def eager(model: Any, ids: Any) -> None:
     """A plain forward pass under eager attention."""
     model.set_attn_implementation("eager")
@@ -57,16 +52,12 @@ def main(way: str, out: str) -> None:
     ids = np.random.default_rng(0).integers(5, 64, (1, LENGTH))
     capture(model, ids[:, :64], max_lag=8)
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
-    before = peak()
+    before = peak_bytes()
     if way == "eager":
         eager(model, ids)
-        print(peak() - before)
+        print(peak_bytes() - before)
         return
     ensemble = capture(model, ids, heads="each", max_lag=MAX_LAG, way=way)
-    print(peak() - before)
+    print(peak_bytes() - before)
     fields = [ensemble[layer] for layer in range(len(ensemble.layers))]
     np.savez(out, values=np.stack([f.values for f in fields]), row_sum=np.stack([f.row_sum for f in fields]))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +10,13 @@ import torch
 from blocks_memory import LENGTH, MAX_LAG, model_of_long_context
 
 from eddyscope.lagfield import LagGeometry
+from peaks import run_alone
 
 pytestmark = pytest.mark.slow
 
 
 def grown(way: str, out: Path) -> float:
-    script = Path(__file__).with_name("blocks_memory.py")
-    done = subprocess.run([sys.executable, str(script), way, str(out)], capture_output=True, text=True, check=False)
+    done = run_alone("import sys, blocks_memory; blocks_memory.main(*sys.argv[1:])", way, out, check=False)
     assert done.returncode == 0, done.stderr
     return float(done.stdout.split()[-1])
 

@@ -162,15 +162,16 @@ def analyze(
         _warn_of_masked_half(ensemble, options)
         plan = plan_blocks(ensemble, options, memory_budget, scratch)
         sample = (sample_of if plan is None else sample_in_blocks)(ensemble, options.intervals)
-    nodes: dict[str, xr.Dataset] = {}
     if workers is not None or dask is not None:
         from eddyscope.cluster.analysis import layers_on
 
         nodes = layers_on(ensemble, options, sample, workers, dask, progress, plan)
-    for done, name in enumerate(ensemble.layers if not nodes else ()):
-        if progress is not None:
-            progress(name, done, len(ensemble.layers))
-        nodes[name] = analyze_layer(ensemble, name, options, sample, plan, within(progress, ensemble.layers, done))
+    else:
+        nodes = {}
+        for done, name in enumerate(ensemble.layers):
+            if progress is not None:
+                progress(name, done, len(ensemble.layers))
+            nodes[name] = analyze_layer(ensemble, name, options, sample, plan, within(progress, ensemble.layers, done))
     if progress is not None:
         progress("", len(ensemble.layers), len(ensemble.layers))
     _warn_of_sinks(nodes)
