@@ -70,6 +70,8 @@ class ModelSize:
         Bytes of a value of an activation.
     ways : tuple of str
         Ways in which its attention can be seen.
+    way : str
+        The way among them that is taken, whatever memory it needs.
     """
 
     name: str
@@ -81,6 +83,7 @@ class ModelSize:
     outputs: int = 0
     item: int = 4
     ways: tuple[str, ...] = ("hooks",)
+    way: str = "hooks"
 
 
 @dataclass(frozen=True)

@@ -61,3 +61,13 @@ def test_a_fused_model_in_training_is_left_so(documents: Documents) -> None:
     np.testing.assert_array_equal(ensemble[1].values, reference[1].values)
     assert model.training and all(block.attention.fused for block in model.blocks)
     assert ensemble.provenance["model"]["implementation"] == "fused"
+
+
+def test_auto_computes_attention_in_blocks_and_leaves_edits_to_whole_weights(documents: Documents) -> None:
+    model = gpt("base")
+    assert capture(model, documents).provenance["way"] == "attention in blocks of query rows"
+    first = model.attentions()[0]
+    first.edits = [lambda weights: torch.eye(weights.shape[-1]).expand_as(weights)]
+    edited = capture(model, documents)
+    assert edited.provenance["way"] == "attention function around eager"
+    np.testing.assert_array_equal(edited[0].dense(), np.broadcast_to(np.eye(24), (5, 1, 24, 24)))

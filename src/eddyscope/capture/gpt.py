@@ -1,4 +1,4 @@
-"""The GPTs in ``eddyscope.models``: hooks on their attention with the fused kernel off, or their attention itself."""
+"""The GPTs in ``eddyscope.models``: their attention computed in blocks or as a whole, or hooks on it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class GPTSource(HookSource):
         super().__init__()
         self.gpt = model
         self.model = model
-        self._by = chosen_way(wants)
-        self.way = "forward hooks" if self._by == "hooks" else WAYS[self._by]
+        self.by = self._quickest() if wants.way == "auto" else chosen_way(wants)
+        self.way = "forward hooks" if self.by == "hooks" else WAYS[self.by]
         self._projections = Projections(model) if wants.value_norm else None
         # The published gates are known to look ahead; that is measured and noted, and is no failure of the capture.
         ahead = model.config.sees_later_tokens
@@ -48,6 +48,10 @@ class GPTSource(HookSource):
             if isinstance(module, CausalSelfAttention)
         )
         self.unreadable = {}
+
+    def _quickest(self) -> str:
+        """Blocks, which stay in the caches and use their memory again; a function where edits need whole weights."""
+        return "function" if any(module.edits for module in self.gpt.attentions()) else "blocks"
 
     @contextmanager
     def ready(self) -> Iterator[None]:
@@ -66,12 +70,12 @@ class GPTSource(HookSource):
     @contextmanager
     def listening(self, receive: Receiver) -> Iterator[None]:
         """Hook every layer, or compute its attention; on leaving, nobody listens."""
-        if self._by == "hooks":
+        if self.by == "hooks":
             with super().listening(receive):
                 yield
             return
         listener = SiteListener(self.sites, receive, self._calls, self._projections)
-        attention = _whole if self._by == "function" else _in_blocks
+        attention = _whole if self.by == "function" else _in_blocks
         try:
             for module in self.gpt.attentions():
                 module.attend = partial(attention, module, listener)

@@ -61,13 +61,13 @@ class HuggingFaceSource(HookSource):
         self.unreadable = _unreadable(model, self.sites)
         self.keeps_own = _is_custom(config._attn_implementation)
         own = f"'{config._attn_implementation}'" if self.keeps_own else "eager"
-        self._by = chosen_way(wants)
-        if self.keeps_own and self._by != "hooks":
+        self.by = chosen_way(wants)
+        if self.keeps_own and self.by != "hooks":
             raise CaptureError(
-                f"The model's attention function {own} is registered by you, and way='{self._by}' would replace it.",
+                f"The model's attention function {own} is registered by you, and way='{self.by}' would replace it.",
                 "Capture it with way='hooks' (--way hooks), or set its implementation to 'eager' first.",
             )
-        self.way = f"forward hooks under {own}" if self._by == "hooks" else WAYS[self._by]
+        self.way = f"forward hooks under {own}" if self.by == "hooks" else WAYS[self.by]
         self._projections = Projections(model) if wants.value_norm else None
         self._reader = _shortest_reader(model, self.sites)
         self.notes = notes_on(model)
@@ -87,13 +87,13 @@ class HuggingFaceSource(HookSource):
             if self.keeps_own:
                 yield
             else:
-                with _under(self.model, "eager" if self._by == "hooks" else implementation(self._by)):
+                with _under(self.model, "eager" if self.by == "hooks" else implementation(self.by)):
                     yield
 
     @contextmanager
     def listening(self, receive: Receiver) -> Iterator[None]:
         """Hook every site, or listen to the attention function; on leaving, nobody listens."""
-        if self._by == "hooks":
+        if self.by == "hooks":
             with super().listening(receive):
                 yield
         else:

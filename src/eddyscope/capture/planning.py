@@ -108,7 +108,7 @@ def plan_of(
         shard=1,
         max_lag=options.max_lag,
         item=2 if options.dtype == "float16" else 4,
-        way=_way(model, options, found, reading),
+        way=found.way,
     )
     a_document = sum(kept * (work.entries(c) * work.item + 8 * work.tokens) for c in found.layers)
     sharding = Sharding.of(shard, batch, options.batch is not None, a_document, reading.count)
@@ -148,6 +148,7 @@ def model_size(model: Any, options: Options, length: int) -> ModelSize:
     """
     model = getattr(model, "_orig_mod", model)
     ways: tuple[str, ...] = ("hooks",)
+    way = "hooks"
     whole = False
     if _only_asked(model):
         layers, heads = _by_config(model), _heads(model.config)
@@ -157,7 +158,7 @@ def model_size(model: Any, options: Options, length: int) -> ModelSize:
         layers = _chosen(layers, [site.name for site in source.sites], options)
         stated = source.identity().get("heads")
         heads = stated if isinstance(stated, int) else 1
-        ways, whole = tuple(source.ways), source.name != "huggingface"
+        ways, way, whole = source.ways, source.by, source.name != "huggingface"
     if not layers:
         raise InputError(
             f"{type(model).__name__} is read by an extractor, which names its layers only as it reads: it has no plan.",
@@ -175,6 +176,7 @@ def model_size(model: Any, options: Options, length: int) -> ModelSize:
         outputs=vocabulary if whole else 0,
         item=next((p.element_size() for p in model.parameters() if p.is_floating_point()), 4),
         ways=ways,
+        way=way,
     )
 
 
@@ -205,17 +207,6 @@ def _heads(config: Any) -> int:
     heads = getattr(config, "num_attention_heads", None)
     found = [h for h in (heads if isinstance(heads, (list, tuple)) else [heads]) if isinstance(h, int)]
     return max(found, default=1)
-
-
-def _way(model: Any, options: Options, found: ModelSize, reading: Reading) -> str:
-    if options.way != "auto":
-        return options.way
-    if options.weight == "value-norm":
-        return "function"
-    from eddyscope.capture.ways import suits_blocks
-
-    blocks = "blocks" in found.ways and suits_blocks(found.heads, reading.longest, options.max_lag)
-    return "blocks" if blocks else "hooks"
 
 
 def _chosen(layers: list[bool], names: list[str], options: Options) -> list[bool]:

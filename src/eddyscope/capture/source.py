@@ -119,6 +119,8 @@ class Source(ABC):
     way: str
     #: Ways that can be asked for.
     ways: tuple[str, ...] = ("hooks",)
+    #: The way among them that is taken.
+    by: str = "hooks"
     model: nn.Module
     sites: tuple[Site, ...]
     unreadable: dict[str, str]
