@@ -3,6 +3,8 @@ import pytest
 
 import eddyscope as es
 import planted
+from eddyscope.errors import UsageError
+from eddyscope.study.options import make_options
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +153,24 @@ def test_more_modes_than_documents_allow_are_left_undefined():
     assert data.sizes["mode"] == 9
     assert np.isfinite(data["field_coefficients"][:, :4]).all() and np.isnan(data["field_coefficients"][:, 4:]).all()
     assert np.isnan(data["field_modes"][4:]).all()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("seed", -1, r"seed must be a whole number of at least 0, got -1"),
+        ("seed", "x", r"seed must be a whole number of at least 0, got 'x'"),
+        ("seed", 1.5, r"seed must be a whole number of at least 0, got 1\.5"),
+        ("intervals", "no", r"intervals must be True or False, got 'no'"),
+        ("tolerances", "0.1", r"tolerances must be a list of numbers, got '0\.1'"),
+    ],
+)
+def test_values_of_another_kind_are_refused_in_a_line(ensemble, option, value, expected):
+    with pytest.raises(UsageError, match=expected):
+        es.analyze(ensemble, **{option: value})
+
+
+def test_numbers_and_truths_of_numpy_are_taken():
+    made = make_options(seed=np.int64(3), intervals=np.bool_(False))
+    assert (made.seed, made.intervals) == (3, False)
+    assert type(made.intervals) is bool

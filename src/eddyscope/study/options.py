@@ -75,6 +75,12 @@ class Options:
                 f"omega0 must be at least 2, got {self.omega0!r}.",
                 "Below 5 the wavelet has a mean of its own; 6 is usual.",
             )
+        if isinstance(self.tolerances, str):
+            raise UsageError(f"tolerances must be a list of numbers, got {self.tolerances!r}.")
+        if type(self.intervals) is not bool:
+            raise UsageError(f"intervals must be True or False, got {self.intervals!r}.")
+        if type(self.seed) is not int or self.seed < 0:
+            raise UsageError(f"seed must be a whole number of at least 0, got {self.seed!r}.")
         if not self.tolerances or any(not 0 < t < 1 for t in self.tolerances):
             raise UsageError(f"tolerances must lie between 0 and 1, got {list(self.tolerances)}.")
         if self.lags == "ahead" and self.preset != "published":
@@ -122,8 +128,8 @@ def make_options(**given: Any) -> Options:
             except (TypeError, ValueError):
                 raise UsageError(f"{name} must be a list of numbers, got {value!r}.") from None
     for name, value in given.items():  # NumPy's numbers are not JSON
-        if isinstance(value, np.integer):
-            given[name] = int(value)
+        if isinstance(value, np.integer | np.bool_):
+            given[name] = value.item()
     if isinstance(given.get("omega0"), (int, np.floating)):
         given["omega0"] = float(given["omega0"])
     if given.get("preset") == "published":
@@ -156,7 +162,9 @@ _PUBLISHED: dict[str, Any] = {
     "min_query": 0,
     "max_lag": None,
 }
-_FREE_IN_PUBLISHED = ("scales", "dominant", "modes", "lags", "tolerances", "intervals", "seed")
+_FREE_IN_PUBLISHED = (
+    "scales", "dominant", "modes", "lags", "tolerances", "intervals", "seed", "pod", "power_iterations",
+)  # fmt: skip
 
 
 def _one_of(name: str, value: Any, allowed: Sequence[str], optional: bool = False) -> None:
