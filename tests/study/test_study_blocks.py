@@ -117,6 +117,15 @@ def test_equal_documents_count_once_in_blocks_too(in_blocks: Callable[..., es.St
     assert_same(found.drop_vars(order), expected.drop_vars(order))
 
 
+def test_nearly_equal_documents_count_once_in_blocks_too(in_blocks: Callable[..., es.Study]) -> None:
+    arrays = attention(seed=6)
+    arrays[10] = arrays[20].astype(np.float32)
+    ensemble = es.AttentionEnsemble.from_arrays(arrays)
+    found, expected = in_blocks(ensemble).packed(0), es.analyze(ensemble).packed(0)
+    order = [str(name) for name in expected if "top_" in str(name)]
+    assert_same(found.drop_vars(order), expected.drop_vars(order), 1e-7)
+
+
 def test_single_precision_stays_close(tmp_path: Path, in_blocks: Callable[..., es.Study]) -> None:
     ensemble = es.AttentionEnsemble.from_arrays(attention(seed=5).astype(np.float32))
     found, expected = in_blocks(store_of(ensemble, tmp_path / "f.zarr")).packed(0), es.analyze(ensemble).packed(0)
@@ -201,6 +210,26 @@ def test_randomized_pod_says_approximate_everywhere(in_blocks: Callable[..., es.
     assert study.provenance["analysis"]["pod"] == "randomized"
 
 
+def test_the_published_preset_may_be_randomized() -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention())
+    study = es.analyze(ensemble, preset="published", pod="randomized", power_iterations=5)
+    assert study.packed(0).attrs["pod"] == "approximate"
+    assert (study.provenance["analysis"]["pod"], study.provenance["analysis"]["power_iterations"]) == ("randomized", 5)
+    exact = es.analyze(ensemble, preset="published").packed(0)["field_eigenvalues"].values
+    # All documents are sketched, so that nothing but rounding is left.
+    np.testing.assert_allclose(study.packed(0)["field_eigenvalues"], exact, atol=1e-12 * exact[0])
+
+
+@pytest.mark.parametrize("intervals", [True, False])
+def test_one_document_has_no_fluctuation_in_a_sketch_either(intervals: bool) -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention()[:1])
+    data = es.analyze(ensemble, pod="randomized", intervals=intervals).packed(0)
+    assert float(data["field_total_energy"]) == 0
+    exact = es.analyze(ensemble, intervals=intervals).packed(0)
+    for name in ("field_beta_published_status", "field_effective_rank_status", "field_stable_rank_status"):
+        np.testing.assert_array_equal(data[name], exact[name])
+
+
 def test_fewer_than_four_power_iterations_are_refused() -> None:
     with pytest.raises(UsageError, match=r"power_iterations must be .* at least 4, got 3"):
         es.analyze(es.AttentionEnsemble.from_arrays(attention()), pod="randomized", power_iterations=3)
@@ -257,6 +286,34 @@ def test_a_budget_that_nothing_fits_in_is_refused() -> None:
     ensemble = es.AttentionEnsemble.from_arrays(attention())
     with pytest.raises(UsageError, match=r"in the smallest blocks, more than the 50 MB of the budget"):
         es.analyze(ensemble, memory_budget="50MB")
+
+
+def test_fewer_modes_take_less_memory_and_more_take_more() -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention())
+    plans = [plan_blocks(ensemble, Options(modes=modes, pod="randomized"), "100GB") for modes in (1, 8, 40)]
+    few, usual, many = (plan.estimate for plan in plans if plan)
+    entries = LENGTH * (LENGTH + 1) // 2
+    assert usual - few > 4 * 5 * 7 * entries  # what the study keeps of five windows, at least
+    assert many - usual > (4 + 16) * 5 * 32 * entries  # and what they take in double precision meanwhile
+
+
+@pytest.mark.parametrize("scratch", [5, "", b"here"])
+def test_what_is_no_scratch_folder_is_refused(scratch: Any) -> None:
+    with pytest.raises(UsageError, match=r"scratch is .*, expected a folder"):
+        es.analyze(es.AttentionEnsemble.from_arrays(attention()), scratch=scratch)
+
+
+def test_a_scratch_folder_stays_where_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = plan_blocks(es.AttentionEnsemble.from_arrays(attention()), Options(pod="randomized"), scratch="here")
+    assert plan is not None
+    assert plan.scratch == tmp_path / "here"
+
+
+def test_a_budget_that_is_no_amount_is_refused_for_statistics_too() -> None:
+    statistics = es.AttentionStatistics.from_ensemble(es.AttentionEnsemble.from_arrays(attention()))
+    with pytest.raises(UsageError, match="memory budget is 'much'"):
+        es.analyze(statistics, memory_budget="much")
 
 
 def test_a_disk_that_is_too_small_is_refused_before_the_work(

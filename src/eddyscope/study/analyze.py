@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from eddyscope.budget import budget_bytes
 from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.errors import EddyscopeWarning, InputError
 from eddyscope.fieldstore import FieldStore
@@ -156,6 +157,7 @@ def analyze(
     started = time.perf_counter()
     plan: BlockPlan | None = None
     if isinstance(ensemble, AttentionStatistics):
+        budget_bytes(memory_budget)  # statistics fit in any, but what is no amount is said
         ensemble.expect_answers(options)
         sample = ensemble.sample(options.intervals)
     else:

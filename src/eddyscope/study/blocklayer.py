@@ -21,7 +21,8 @@ from eddyscope.study.blockplan import BlockPlan, scratch_bytes, window_count
 from eddyscope.study.blockwise import BlockWork, analyze_blocks
 from eddyscope.study.headstats import HeadStatistics
 from eddyscope.study.options import Options
-from eddyscope.study.sample import Sample, sample_from
+from eddyscope.study.podpart import KEPT_GRAM
+from eddyscope.study.sample import Sample, compared, equal_labels, sample_from
 
 #: Share of the work on a layer after which its statistics are there.
 _READ = 0.2
@@ -138,10 +139,14 @@ def _joined(heads: list[LagField]) -> LagField:
 def sample_in_blocks(ensemble: AttentionEnsemble, intervals: bool = True) -> Sample:
     """Groups and blocks of the documents as :func:`eddyscope.study.sample.sample_of` gives them, without their Gram.
 
-    Without documents, snapshots count as equal where all their entries are.
+    Without documents snapshots count as equal by the same rule up to 4,000 of them, whose Gram of a few entries fits;
+    of more where all their entries are.
     """
     if ensemble.documents is not None:
         return sample_from(ensemble.documents, intervals)
+    if ensemble.count <= KEPT_GRAM:
+        layers = (np.concatenate([compared(own.values) for own in _parts(ensemble, name)]) for name in ensemble.layers)
+        return sample_from(equal_labels(layers), intervals)
     digests = [hashlib.sha256() for _ in range(ensemble.count)]
     for name in ensemble.layers:
         start = 0

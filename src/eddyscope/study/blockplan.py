@@ -21,14 +21,15 @@ from eddyscope.study.measures import LEADING
 from eddyscope.study.options import Options
 from eddyscope.study.podpart import KEPT_GRAM
 
-#: Measured on analyses in blocks: copies of one whole Gram, of one map by group, of one map; and the rest.
-_GRAMS, _MAPS_BY_GROUP, _MAPS, _REST = 9, 8, 120, 160 << 20
+#: Measured on analyses in blocks: copies of one whole Gram, of one map by group, of one map (whatever the modes, at
+#: least, and for each mode of each window); and the rest.
+_GRAMS, _MAPS_BY_GROUP, _MAPS, _LEAST_MAPS, _MAPS_BY_MODE, _REST = 9, 8, 20, 60, 2.5, 160 << 20
 #: Groups of the jackknife, whose statistics are kept apart.
 _GROUPS = 15
 #: Parts of the documents whose sums are taken, and doubles of a document that block Lanczos holds.
 _PARTS, _BASIS = 40, basis_size(LEADING) + LEADING + 8 * BLOCK
-#: Maps and Grams of a head that a study keeps, see :mod:`eddyscope.plans`.
-_KEPT_MAPS, _KEPT_GRAMS = 50, 5
+#: Maps (beside the modes) and Grams of a head that a study keeps, see :mod:`eddyscope.plans`.
+_KEPT_MAPS, _KEPT_GRAMS = 10, 5
 #: Octaves of the longest contexts that are likely.
 _OCTAVES = 16
 #: Most blocks of documents that are held: more would save no reading worth the memory.
@@ -97,7 +98,7 @@ def plan_blocks(
     UsageError
         Where not even blocks fit in the budget; says what would.
     """
-    given = budget_bytes(memory_budget)
+    given, place = budget_bytes(memory_budget), _place(scratch)
     stored = isinstance(ensemble.fields, StoredFields)
     asked = options.pod == "randomized"
     if given is None and not stored and not asked:
@@ -108,13 +109,15 @@ def plan_blocks(
     budget = given if given is not None else _free_bytes(process)
     if in_memory <= budget and not (stored and count > KEPT_GRAM) and not asked:
         return None
-    place = None if scratch is None else Path(scratch)
     windows = window_count(options)
     tiles = -(-count // TILE)
     for keep in (count <= KEPT_GRAM, False):
         for held in (_MOST_HELD, 4, 2, 1):
             held = min(held, tiles)
-            parts = [_blocks(layer, count, windows, len(layers), held, keep, _shard(ensemble)) for layer in layers]
+            parts = [
+                _blocks(layer, count, windows, options.modes, len(layers), held, keep, _shard(ensemble))
+                for layer in layers
+            ]
             if process + max(parts) <= budget:
                 return BlockPlan(process + max(parts), held, keep, place)
     if given is None:  # nothing was asked for: as little as there can be
@@ -124,6 +127,15 @@ def plan_blocks(
         f"{in_words(given)} of the budget ({in_words(process)} are taken by the process before it begins).",
         "Give a larger budget (--memory-budget), fewer layers (--layers) or fewer --modes.",
     )
+
+
+def _place(scratch: str | Path | None) -> Path | None:
+    """Where scratch files go, whatever folder a worker is in."""
+    if scratch is None:
+        return None
+    if not isinstance(scratch, str | Path) or not str(scratch):
+        raise UsageError(f"scratch is {scratch!r}, expected a folder (--scratch).")
+    return Path(scratch).absolute()
 
 
 def window_count(options: Options) -> int:
@@ -162,7 +174,9 @@ def _whole(layer: _Layer, documents: int, layers: int, process: int, shard: int)
     return cost(model, work, process, "analyze").total
 
 
-def _blocks(layer: _Layer, documents: int, windows: int, layers: int, held: int, keep_grams: bool, shard: int) -> int:
+def _blocks(
+    layer: _Layer, documents: int, windows: int, modes: int, layers: int, held: int, keep_grams: bool, shard: int
+) -> int:
     """Estimate of the analysis in blocks, beyond what the process takes."""
     g, n = layer.geometry, documents
     entries, tile = g.size, min(TILE, n)
@@ -172,8 +186,11 @@ def _blocks(layer: _Layer, documents: int, windows: int, layers: int, held: int,
     known = n if n <= KEPT_GRAM else 0
     pairs = _GRAMS * 8 * known**2 + (0 if known else 8 * n * (_BASIS + windows * (LEADING + _PARTS)))
     kept_vectors = 8 * windows * n * (n if known else 0)  # eigenvectors of all windows until the modes are formed
-    results = layers * layer.heads * (_KEPT_MAPS * 4 * entries + (_KEPT_GRAMS * 8 * n**2 if keep_grams else 0))
-    return int(statistics + max(shards, grams, pairs) + kept_vectors + results + _MAPS * 8 * entries + _REST)
+    patterns = windows * min(modes, known or LEADING)
+    kept_maps = (_KEPT_MAPS + patterns) * 4 * entries
+    results = layers * layer.heads * (kept_maps + (_KEPT_GRAMS * 8 * n**2 if keep_grams else 0))
+    maps = max(_LEAST_MAPS, _MAPS + _MAPS_BY_MODE * patterns) * 8 * entries
+    return int(statistics + max(shards, grams, pairs) + kept_vectors + results + maps + _REST)
 
 
 def _free_bytes(process: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,13 @@ def sample_of(ensemble: AttentionEnsemble, intervals: bool = True) -> Sample:
     Windows of the same source that touch, and equal windows, are one block. Without documents each distinct snapshot
     is a block, and neighbours share a group; snapshots count as equal where all layers are.
     """
-    return sample_from(_equal_labels(ensemble) if ensemble.documents is None else ensemble.documents, intervals)
+    return sample_from(_known(ensemble), intervals)
+
+
+def _known(ensemble: AttentionEnsemble) -> Documents | IntArray:
+    if ensemble.documents is not None:
+        return ensemble.documents
+    return equal_labels(compared(field.values) for field in ensemble.fields.values())
 
 
 def sample_from(known: Documents | IntArray, intervals: bool = True) -> Sample:
@@ -95,12 +102,16 @@ def sample_from(known: Documents | IntArray, intervals: bool = True) -> Sample:
     return Sample(blocks, groups, distinct)
 
 
-def _equal_labels(ensemble: AttentionEnsemble) -> IntArray:
-    """First document that each equals, from some entries of every layer, each layer brought to one scale."""
-    gram = np.zeros((ensemble.count, ensemble.count))
-    for field in ensemble.fields.values():
-        flat = field.values.reshape(ensemble.count, -1)
-        part = np.asarray(flat[:, :: max(1, flat.shape[1] // _COMPARED)], dtype=np.float64)
+def compared(values: FloatArray) -> FloatArray:
+    """Some entries of the snapshots of a layer, shape (document, entry), by which equal ones are found."""
+    flat = values.reshape(values.shape[0], -1)
+    return np.asarray(flat[:, :: max(1, flat.shape[1] // _COMPARED)], dtype=np.float64)
+
+
+def equal_labels(layers: Iterable[FloatArray]) -> IntArray:
+    """First document that each equals, from :func:`compared` of every layer, each layer brought to one scale."""
+    gram: FloatArray = np.zeros((1, 1))
+    for part in layers:
         size = float((part**2).sum())
-        gram += part @ part.T / (size if size > 0 else 1.0)
+        gram = gram + part @ part.T / (size if size > 0 else 1.0)
     return equal_snapshots(gram)

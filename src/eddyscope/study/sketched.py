@@ -40,7 +40,7 @@ def sketched_pods(
     def apply(vectors: Sequence[FloatArray]) -> list[FloatArray]:
         return products(snapshots, squared, mean, vectors)
 
-    count = min(LEADING, documents - 1)
+    count = max(1, min(LEADING, documents - 1))  # one document has one eigenvalue, which is zero
     found = sketched_pairs(
         apply,
         len(weights),
@@ -132,7 +132,7 @@ def difference_on_sample(
     largest = 0.0
     for gram, (found, _) in zip(grams, sketches, strict=True):
         exact = np.linalg.eigvalsh(gram)[::-1][:count]
-        there = exact > RANK_TOLERANCE * max(float(exact[0]), 0.0) * chosen.size
+        there = exact > RANK_TOLERANCE * float(exact.max(initial=0.0)) * chosen.size
         apart = np.abs(found[: exact.size] - exact)[there] / exact[there]
         largest = max(largest, float(apart.max(initial=0.0)))
     return largest, int(chosen.size)
