@@ -10,7 +10,7 @@ import pytest
 from tiny_models import tiny
 
 import eddyscope as es
-from eddyscope.cluster.analysis import layer_of
+from eddyscope.cluster.analysis import grams_are_shared, layer_of
 from eddyscope.cluster.grams import StoredHead
 from eddyscope.documents import Documents
 from eddyscope.errors import StoreError
@@ -23,6 +23,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> es.AttentionEnsemble:
     documents = Documents.from_ids(np.random.default_rng(0).integers(5, 64, (40, 32)))
     path = tmp_path_factory.mktemp("fields") / "f.zarr"
     return es.capture_fields(tiny("llama"), documents, path, shard=8, heads=[0, 2]).ensemble()
+
+
+@pytest.fixture
+def never_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing counts as small enough to be analysed in memory."""
+    monkeypatch.setattr("eddyscope.study.blockplan._whole", lambda *given: 2**60)
 
 
 def assert_same_study(one: es.Study, other: es.Study) -> None:
@@ -50,12 +56,10 @@ def test_fields_and_statistics_in_memory_travel(client: Any) -> None:
 
 
 def test_blocks_of_a_gram_are_formed_by_workers(
-    client: Any, store: es.AttentionEnsemble, monkeypatch: pytest.MonkeyPatch
+    client: Any, store: es.AttentionEnsemble, monkeypatch: pytest.MonkeyPatch, never_whole: None
 ) -> None:
     for module in ("kernels.gramblocks", "study.blockfields", "study.blockplan"):
         monkeypatch.setattr(f"eddyscope.{module}.TILE", 11)  # four blocks, across shards
-    # Nothing counts as small enough to be analysed in memory.
-    monkeypatch.setattr("eddyscope.study.blockplan._whole", lambda *given: 2**60)
     formed: list[tuple[int, int]] = []
 
     def counted(mine: Any, theirs: Any, *given: Any) -> Any:
@@ -68,6 +72,29 @@ def test_blocks_of_a_gram_are_formed_by_workers(
     pairs = [(min(11, 40 - i), min(11, 40 - j)) for i in range(0, 40, 11) for j in range(i, 40, 11)]
     assert sorted(formed) == sorted(2 * pairs)  # of two heads
     assert_same_study(shared, es.analyze(one, memory_budget="6GB"))
+
+
+def test_a_store_that_took_the_place_of_another_is_read_anew(client: Any, tmp_path: Path, never_whole: None) -> None:
+    path, studies = tmp_path / "f.zarr", []
+    for seed in (0, 1):
+        documents = Documents.from_ids(np.random.default_rng(seed).integers(5, 64, (12, 16)))
+        one = es.capture_fields(tiny("llama"), documents, path, force=True).ensemble().select_layers([0])
+        studies.append(es.analyze(one, dask=client, memory_budget="6GB"))
+        assert_same_study(studies[-1], es.analyze(one, memory_budget="6GB"))
+    assert not studies[0].data.identical(studies[1].data)
+
+
+def test_layers_of_a_sketch_are_shared_though_there_are_more_workers(
+    client: Any, store: es.AttentionEnsemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eddyscope.cluster.analysis.GramsOn", None)  # of which a sketch forms none
+    one = store.select_layers([1])
+    assert_same_study(es.analyze(one, dask=client, pod="randomized"), es.analyze(one, pod="randomized"))
+
+
+def test_blocks_of_grams_are_shared_where_that_ends_sooner() -> None:
+    shared = {layers: [slots for slots in range(1, 33) if grams_are_shared(layers, slots)] for layers in (1, 2, 3, 12)}
+    assert shared == {1: list(range(2, 33)), 2: list(range(5, 33)), 3: [], 12: []}
 
 
 def test_documents_of_a_layer_on_disk_are_read_across_shards(store: es.AttentionEnsemble) -> None:

@@ -21,6 +21,9 @@ from eddyscope.study.blockplan import BlockPlan
 from eddyscope.study.options import Options
 from eddyscope.study.sample import Sample
 
+#: What the Grams of a layer of thousands of documents cost, as a multiple of the rest of its analysis.
+GRAMS_COST = 2.0
+
 
 def layers_on(
     ensemble: AttentionEnsemble | AttentionStatistics,
@@ -35,13 +38,15 @@ def layers_on(
 
     Fields on disk are read where they are needed, so that their place is all that travels; fields and statistics in
     memory travel, a few layers at a time. What comes back is what the study keeps. With a plan each worker analyses its
-    layer in blocks, with scratch files of its own; where there are more workers than layers, the layers are analysed
-    here one by one, and the blocks of their Grams, which cost most, are shared.
+    layer in blocks, with scratch files of its own; where :func:`grams_are_shared`, the layers are analysed here one by
+    one, and the blocks of their Grams are shared.
     """
     names, found = list(ensemble.layers), dict[str, xr.Dataset]()
     with connected(workers, dask) as engine:
         fields = getattr(ensemble, "fields", None)
-        if plan is not None and isinstance(fields, StoredFields) and engine.slots > len(names):
+        exact = plan is not None and options.pod == "exact"  # a sketch forms no Gram
+        if exact and isinstance(fields, StoredFields) and grams_are_shared(len(names), engine.slots):
+            assert plan is not None
             for done, name in enumerate(names):
                 grams = GramsOn(engine, str(fields.store.path.absolute()), name)
                 found[name] = analyze_layer(
@@ -57,6 +62,16 @@ def layers_on(
             if progress is not None:
                 progress(name, len(found), len(names))
     return {name: found[name] for name in names}
+
+
+def grams_are_shared(layers: int, slots: int) -> bool:
+    """Whether workers are better given blocks of Grams than layers.
+
+    The rest of a layer is then the work of the caller alone, layer by layer, where it would be shared as well: with
+    Grams that cost g times the rest, ``layers (1 + g / slots)`` against ``(1 + g) ceil(layers / slots)``. So it pays
+    for one layer, for two with more than four workers, and for no more.
+    """
+    return layers * (1 + GRAMS_COST / slots) < (1 + GRAMS_COST) * -(-layers // slots)
 
 
 def _packed(ensemble: AttentionEnsemble | AttentionStatistics, name: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,8 @@ class GramJob:
 
     Parameters
     ----------
+    run : str
+        One for each analysis: another store may stand in the same place later.
     place, layer, label : str
         See :class:`StoredHead`.
     sink : str
@@ -68,6 +71,7 @@ class GramJob:
     mean : array, shape (entry,)
     """
 
+    run: str
     place: str
     layer: str
     label: str
@@ -80,7 +84,7 @@ class GramJob:
     @property
     def key(self) -> tuple[str, ...]:
         """By which workers know snapshots that they have read."""
-        return (self.place, self.layer, self.label, self.sink)
+        return (self.run, self.place, self.layer, self.label, self.sink)
 
 
 class GramsOn:
@@ -96,13 +100,15 @@ class GramsOn:
 
     def __init__(self, engine: Engine, place: str, layer: str) -> None:
         self._engine, self._place, self._layer = engine, place, layer
+        self._run = uuid.uuid4().hex
 
     def __call__(
         self, snapshots: Snapshots, weights: FloatArray, min_query: int, mean: FloatArray, tiles: Sequence[slice]
     ) -> Iterator[tuple[int, int, FloatArray]]:
         """Blocks in the order of their numbers, whatever the order in which workers form them."""
         label = snapshots.field.read(slice(0, 1)).heads[0]
-        job = GramJob(self._place, self._layer, label, snapshots.sink, snapshots.usable, weights, min_query, mean)
+        known = (self._place, self._layer, label, snapshots.sink, snapshots.usable)
+        job = GramJob(self._run, *known, weights, min_query, mean)
         pairs = [(i, j) for i in range(len(tiles)) for j in range(i, len(tiles))]
 
         def submit(number: int) -> list[tuple[Any, int]]:
