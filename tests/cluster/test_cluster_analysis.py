@@ -13,7 +13,7 @@ import eddyscope as es
 from eddyscope.cluster.analysis import grams_are_shared, layer_of
 from eddyscope.cluster.grams import StoredHead
 from eddyscope.documents import Documents
-from eddyscope.errors import StoreError
+from eddyscope.errors import ClusterError, StoreError
 from eddyscope.kernels.gramblocks import gram_block
 
 
@@ -95,6 +95,19 @@ def test_layers_of_a_sketch_are_shared_though_there_are_more_workers(
 def test_blocks_of_grams_are_shared_where_that_ends_sooner() -> None:
     shared = {layers: [slots for slots in range(1, 33) if grams_are_shared(layers, slots)] for layers in (1, 2, 3, 12)}
     assert shared == {1: list(range(2, 33)), 2: list(range(5, 33)), 3: [], 12: []}
+
+
+def test_work_on_a_layer_that_ends_its_workers_is_given_up_with_a_remedy(
+    client: Any, store: es.AttentionEnsemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import distributed
+
+    def lost(*given: Any) -> Any:
+        raise distributed.KilledWorker("task", None, 3)
+
+    monkeypatch.setattr("eddyscope.cluster.engine.Engine._gathered", lost)
+    with pytest.raises(ClusterError, match=r"ended 4 workers.*give a budget for each \(--memory-budget\)"):
+        es.analyze(store, dask=client)
 
 
 def test_documents_of_a_layer_on_disk_are_read_across_shards(store: es.AttentionEnsemble) -> None:

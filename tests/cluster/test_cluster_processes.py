@@ -125,6 +125,28 @@ def test_a_worker_that_is_killed_changes_nothing_in_the_statistics(workers: Any)
             assert np.abs(array - expected).max() <= 1e-10 * np.abs(expected).max()
 
 
+def test_a_worker_that_is_killed_in_an_analysis_leaves_nothing_behind(alone: Path, tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    line = [str(Path(sys.executable).with_name("eddyscope")), "analyze", str(alone), "--out", str(tmp_path / "out")]
+    line += ["--workers", "1", "--pod", "randomized", "--scratch", str(tmp_path / "scratch"), "--layers", "0"]
+    with subprocess.Popen(
+        [*line, "--quiet", "--no-figures", "--no-report"],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+    ) as running:
+        until(lambda: list((tmp_path / "scratch").iterdir()) or running.poll() is not None)
+        assert running.poll() is None
+        worker = next(p for p in psutil.Process(running.pid).children() if "spawn_main" in " ".join(p.cmdline()))
+        worker.kill()
+        assert running.stderr is not None
+        assert running.stderr.read() == b""
+        assert running.wait(60) == 0
+    assert list((tmp_path / "scratch").iterdir()) == []
+    found = es.open_study(tmp_path / "out" / "study.zarr").packed(0)
+    expected = es.analyze(es.open_fields(alone), pod="randomized").packed(0)
+    np.testing.assert_array_equal(found["field_eigenvalues"], expected["field_eigenvalues"])
+
+
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
     """A scheduler and a worker, each a process of its own as on a cluster."""

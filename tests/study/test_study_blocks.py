@@ -17,6 +17,7 @@ from eddyscope.errors import StoreError, UsageError
 from eddyscope.fieldplace import create_fields
 from eddyscope.fieldstore import FieldStore, StoredLayer
 from eddyscope.study import blockpod
+from eddyscope.study.blockfields import clear_scratch, scratch_folder
 from eddyscope.study.blockplan import BlockPlan, plan_blocks
 from eddyscope.study.options import Options
 
@@ -251,6 +252,14 @@ def test_scratch_files_are_removed_whatever_happens(
         in_blocks(store, progress=stop)
     assert {path.name for path in held[-1]} >= {"values", "gram-0", "gram-1"}  # Grams were there
     assert list(scratch.iterdir()) == []
+
+
+def test_what_a_killed_worker_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    entered = [scratch_folder(tmp_path, f"{run}-") for run in ("mine", "mine", "others")]  # and never left
+    for folder in entered:
+        (folder.__enter__() / "values").write_bytes(b"0")
+    clear_scratch(tmp_path, "mine-")
+    assert [path.name.split("-")[2] for path in tmp_path.iterdir()] == ["others"]
 
 
 def test_progress_goes_on_inside_a_layer(in_blocks: Callable[..., es.Study]) -> None:

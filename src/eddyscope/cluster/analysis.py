@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +19,16 @@ from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.fieldstore import StoredFields
 from eddyscope.statistics import AttentionStatistics
 from eddyscope.study.analyze import analyze_layer, within
+from eddyscope.study.blockfields import clear_scratch
 from eddyscope.study.blockplan import BlockPlan
 from eddyscope.study.options import Options
 from eddyscope.study.sample import Sample
 
 #: What the Grams of a layer of thousands of documents cost, as a multiple of the rest of its analysis.
 GRAMS_COST = 2.0
+_REMEDY = (
+    "They may have run out of memory: give a budget for each (--memory-budget), start fewer, or take fewer --layers."
+)
 
 
 def layers_on(
@@ -42,7 +48,12 @@ def layers_on(
     one, and the blocks of their Grams are shared.
     """
     names, found = list(ensemble.layers), dict[str, xr.Dataset]()
-    with connected(workers, dask) as engine:
+    with ExitStack() as stack:
+        if plan is not None:
+            plan = replace(plan, run=f"{uuid.uuid4().hex}-")
+            stack.callback(clear_scratch, plan.scratch, plan.run)  # once workers that were started here have ended
+        engine = stack.enter_context(connected(workers, dask))
+        engine.remedy = _REMEDY
         fields = getattr(ensemble, "fields", None)
         exact = plan is not None and options.pod == "exact"  # a sketch forms no Gram
         if exact and isinstance(fields, StoredFields) and grams_are_shared(len(names), engine.slots):

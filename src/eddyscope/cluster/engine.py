@@ -42,11 +42,14 @@ class Engine:
         Whether the workers are processes of this machine that were started here.
     folder : Path
         A folder of this machine for the time being.
+    remedy : str
+        What to do where a piece of work keeps ending its workers.
     """
 
     client: Any
     local: bool
     folder: Path
+    remedy: str = "They may have run out of memory: use smaller shards (--shard), a smaller --batch, or --heads mean."
     _waiting: bool = field(default=False)
 
     @property
@@ -110,7 +113,7 @@ class Engine:
         except _distributed().KilledWorker as error:
             raise ClusterError(
                 f"The same piece of work ended {error.allowed_failures + 1} workers, one after the other.",
-                "They may have run out of memory: use smaller shards (--shard), a smaller --batch, or --heads mean.",
+                self.remedy,
             ) from error
         except (OSError, CancelledError) as error:
             raise self._gone() from error
@@ -174,6 +177,8 @@ def connected(workers: int | None, dask: Any, *, loud: bool = False) -> Iterator
 @contextmanager
 def _started(workers: int, folder: Path, loud: bool) -> Iterator[Any]:
     """Workers of this machine, one thread each, without a dashboard; memory is for the plan to limit."""
+    if not loud:
+        _calm_tracker()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default" if loud else "ignore")  # of ports that are taken, where others will do
@@ -195,6 +200,22 @@ def _started(workers: int, folder: Path, loud: bool) -> Iterator[Any]:
         ) from error
     with cluster, _distributed().Client(cluster, set_as_default=False) as client:
         yield client
+
+
+def _calm_tracker() -> None:
+    """Keep the process that cleans up after workers from writing of each that was killed; it reads its filters once."""
+    from multiprocessing import resource_tracker
+
+    name, before = "PYTHONWARNINGS", os.environ.get("PYTHONWARNINGS")
+    os.environ[name] = ",".join(filter(None, (before, "ignore:resource_tracker:UserWarning")))
+    try:
+        with contextlib.suppress(OSError):
+            resource_tracker.ensure_running()
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 @contextmanager

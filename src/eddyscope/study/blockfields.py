@@ -20,6 +20,8 @@ from eddyscope.plans import size as in_words
 
 #: What of a field is in scratch files, in the order of :class:`LagField`.
 _ARRAYS = ("values", "first_key", "row_sum")
+#: How the names of scratch folders begin.
+_SCRATCH = ".eddyscope-scratch-"
 
 
 class BlockField(Protocol):
@@ -187,16 +189,18 @@ class GramFiles:
 
 
 @contextmanager
-def scratch_folder(place: Path | None) -> Iterator[Path]:
+def scratch_folder(place: Path | None, run: str = "") -> Iterator[Path]:
     """A folder for files that are removed on leaving, whatever happened.
 
     Parameters
     ----------
     place : Path, optional
         Where to make it; the folder for temporary files by default.
+    run : str
+        What :func:`clear_scratch` knows it by, where the process may be killed.
     """
     try:
-        made = Path(tempfile.mkdtemp(prefix=".eddyscope-scratch-", dir=place))
+        made = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{run}", dir=place))
     except OSError as error:
         raise StoreError(
             f"No scratch folder could be made in '{place or tempfile.gettempdir()}': {error.strerror or error}.",
@@ -206,6 +210,12 @@ def scratch_folder(place: Path | None) -> Iterator[Path]:
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def clear_scratch(place: Path | None, run: str) -> None:
+    """Remove what workers that were killed left of a run."""
+    for left in Path(place or tempfile.gettempdir()).glob(f"{_SCRATCH}{run}*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def expect_space(folder: Path, needed: int) -> None:

@@ -58,7 +58,7 @@ def layer_in_blocks(
     """
     kind = ensemble.info[name].kind
     groups = np.zeros(ensemble.count, dtype=np.int64) if sample.groups is None else sample.groups
-    with scratch_folder(plan.scratch) as folder:
+    with scratch_folder(plan.scratch, plan.run) as folder:
         fields, heads = _read(ensemble, name, options, groups, folder, lambda share: advance(_READ * share))
         found: dict[str, xr.Dataset] = {}
         for place, (label, own) in enumerate(fields.items()):

@@ -52,6 +52,8 @@ class BlockPlan:
         Where scratch files are written; the folder for temporary files by default.
     grams : GramMaker, optional
         What forms blocks of Grams in the place of this process.
+    run : str
+        Of workers that may be killed: what their scratch folders are known by.
     """
 
     estimate: int
@@ -59,6 +61,7 @@ class BlockPlan:
     keep_grams: bool
     scratch: Path | None = None
     grams: GramMaker | None = None
+    run: str = ""
 
 
 @dataclass(frozen=True)
