@@ -335,6 +335,26 @@ def test_a_disk_that_is_too_small_is_refused_before_the_work(
         in_blocks(store)
 
 
+def test_the_space_asked_for_holds_what_is_written_and_little_more(
+    tmp_path: Path, in_blocks: Callable[..., es.Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention())
+    store = store_of(ensemble, tmp_path / "fields.zarr")
+    monkeypatch.setattr("eddyscope.study.blockplan.TILE", 16)
+    asked, most = list[int](), [0]
+    monkeypatch.setattr("eddyscope.study.blocklayer.expect_space", lambda _, needed: asked.append(needed))
+
+    def look(*_: Any) -> None:
+        most[0] = max(most[0], sum(p.stat().st_size for p in (tmp_path / "scratch").rglob("*") if p.is_file()))
+
+    for options in ({"select": "octaves"}, {"pod": "randomized"}):
+        asked.clear()
+        most[0] = 0
+        in_blocks(store, progress=look, intervals=False, **options)
+        # Blocks at the edge are smaller than asked for, and some octaves may have no band.
+        assert most[0] <= asked[0] <= 1.4 * most[0], options
+
+
 def test_a_scratch_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     ensemble = es.AttentionEnsemble.from_arrays(attention())
     with pytest.raises(StoreError, match=r"No scratch folder could be made in .*nowhere"):

@@ -17,7 +17,7 @@ from eddyscope.lagfield import IntArray, LagField
 from eddyscope.statistics import collect
 from eddyscope.study.blockfields import BlockField, HeldField, ScratchField, expect_space, scratch_folder
 from eddyscope.study.blockpasses import slices
-from eddyscope.study.blockplan import BlockPlan, scratch_bytes, window_count
+from eddyscope.study.blockplan import BlockPlan, scratch_bytes
 from eddyscope.study.blockwise import BlockWork, analyze_blocks
 from eddyscope.study.headstats import HeadStatistics
 from eddyscope.study.options import Options
@@ -96,7 +96,7 @@ def _read(
             own = given[name]
             if not fields:
                 g, item = own.geometry, own.values.dtype.itemsize
-                expect_space(folder, scratch_bytes(g, len(own.heads), count, item, window_count(options)))
+                expect_space(folder, scratch_bytes(g, len(own.heads), count, item, options))
                 for index, label in enumerate(own.heads):
                     (folder / f"head-{index}").mkdir()
                     fields[label] = ScratchField(folder / f"head-{index}", g, label)

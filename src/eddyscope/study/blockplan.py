@@ -30,8 +30,6 @@ _GROUPS = 15
 _PARTS, _BASIS = 40, basis_size(LEADING) + LEADING + 8 * BLOCK
 #: Maps (beside the modes) and Grams of a head that a study keeps, see :mod:`eddyscope.plans`.
 _KEPT_MAPS, _KEPT_GRAMS = 10, 5
-#: Octaves of the longest contexts that are likely.
-_OCTAVES = 16
 #: Most blocks of documents that are held: more would save no reading worth the memory.
 _MOST_HELD = 8
 
@@ -112,15 +110,11 @@ def plan_blocks(
     budget = given if given is not None else _free_bytes(process)
     if in_memory <= budget and not (stored and count > KEPT_GRAM) and not asked:
         return None
-    windows = window_count(options)
     tiles = -(-count // TILE)
     for keep in (count <= KEPT_GRAM, False):
         for held in (_MOST_HELD, 4, 2, 1):
             held = min(held, tiles)
-            parts = [
-                _blocks(layer, count, windows, options.modes, len(layers), held, keep, _shard(ensemble))
-                for layer in layers
-            ]
+            parts = [_blocks(layer, count, options, len(layers), held, keep, _shard(ensemble)) for layer in layers]
             if process + max(parts) <= budget:
                 return BlockPlan(process + max(parts), held, keep, place)
     if given is None:  # nothing was asked for: as little as there can be
@@ -141,18 +135,22 @@ def _place(scratch: str | Path | None) -> Path | None:
     return Path(scratch).absolute()
 
 
-def window_count(options: Options) -> int:
+def window_count(options: Options, geometry: LagGeometry) -> int:
     """Most windows that an analysis can have, the one without a window included."""
     if not isinstance(options.select, str):
         return 1 + len(options.select)
-    return 1 + (_OCTAVES if options.select == "octaves" else max(options.dominant, 3))
+    octaves = 1 + int(np.log2(max(geometry.queries, geometry.keys)))
+    return 1 + max(octaves if options.select == "octaves" else max(options.dominant, 3), 1)
 
 
-def scratch_bytes(geometry: LagGeometry, heads: int, documents: int, item: int, windows: int) -> int:
-    """Bytes of the scratch files of one layer: its fields as they are, and the Grams of one head."""
-    tiles = -(-documents // TILE)
+def scratch_bytes(geometry: LagGeometry, heads: int, documents: int, item: int, options: Options) -> int:
+    """Bytes of the scratch files of one layer: its fields as they are, and the Grams of one head, if any are formed."""
     fields = documents * heads * (item * geometry.size + 16 * geometry.queries)
-    return fields + windows * 8 * TILE**2 * tiles * (tiles + 1) // 2
+    if options.pod == "randomized":
+        return fields
+    tile = min(TILE, documents)
+    tiles = -(-documents // tile)
+    return fields + window_count(options, geometry) * 8 * tile**2 * tiles * (tiles + 1) // 2
 
 
 def _layers(ensemble: AttentionEnsemble) -> list[_Layer]:
@@ -178,10 +176,10 @@ def _whole(layer: _Layer, documents: int, layers: int, process: int, shard: int)
 
 
 def _blocks(
-    layer: _Layer, documents: int, windows: int, modes: int, layers: int, held: int, keep_grams: bool, shard: int
+    layer: _Layer, documents: int, options: Options, layers: int, held: int, keep_grams: bool, shard: int
 ) -> int:
     """Estimate of the analysis in blocks, beyond what the process takes."""
-    g, n = layer.geometry, documents
+    g, n, windows = layer.geometry, documents, window_count(options, layer.geometry)
     entries, tile = g.size, min(TILE, n)
     statistics = 8 * (min(_GROUPS, n) * (_MAPS_BY_GROUP * entries)) * 2
     shards = 2 * shard * layer.heads * entries * layer.item
@@ -189,7 +187,7 @@ def _blocks(
     known = n if n <= KEPT_GRAM else 0
     pairs = _GRAMS * 8 * known**2 + (0 if known else 8 * n * (_BASIS + windows * (LEADING + _PARTS)))
     kept_vectors = 8 * windows * n * (n if known else 0)  # eigenvectors of all windows until the modes are formed
-    patterns = windows * min(modes, known or LEADING)
+    patterns = windows * min(options.modes, known or LEADING)
     kept_maps = (_KEPT_MAPS + patterns) * 4 * entries
     results = layers * layer.heads * (kept_maps + (_KEPT_GRAMS * 8 * n**2 if keep_grams else 0))
     maps = max(_LEAST_MAPS, _MAPS + _MAPS_BY_MODE * patterns) * 8 * entries
