@@ -108,6 +108,25 @@ def test_eigenvalues_coefficients_and_modes(other, dtype):
         )
 
 
+@pytest.mark.parametrize("documents", [1, 2])
+def test_one_and_two_documents(other, documents):
+    values, windows = snapshots(CAUSAL)[:documents], windows_of(CAUSAL)
+    weights = windows[:, CAUSAL.entry_lag]
+    results = []
+    for own in (values, other.array(values)):
+        passed = field_pass(own, CAUSAL, windows)
+        found = [decompose(passed.grams[index, ...]) for index in range(len(windows))]
+        patterns = modes_of_windows(own, found, weights, 1, passed.mean)
+        rows = packed_rows(own, CAUSAL, CAUSAL.lags[:HALF], HALF, LENGTH)
+        covariance = lag_covariance(rows, np.arange(documents))
+        gamma = packed_coherence(own, CAUSAL, key_transform(LENGTH, 3.0, 6.0), passed.mean)
+        results.append((found[1].eigenvalues, patterns, covariance.fluctuation, gamma))
+    for expected, found in zip(*results, strict=True):
+        other.expect(found, expected)
+    one_value = float(np.sum((values[0] - values.mean(axis=0)) ** 2 * weights[1] ** 2))
+    np.testing.assert_allclose(results[0][0], [one_value], rtol=1e-12)
+
+
 def test_modes_past_the_rank_are_nan_and_do_not_vary_in_sign(other):
     direction = np.random.default_rng(0).normal(size=CAUSAL.size)
     values = np.linspace(-1, 1, DOCUMENTS)[:, None] * direction

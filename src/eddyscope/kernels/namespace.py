@@ -36,7 +36,8 @@ def like(constant: Any, array: Any) -> Any:
     if is_numpy(array) or not isinstance(constant, np.ndarray):
         return constant
     xp = namespace(array)
-    return xp.asarray(np.ascontiguousarray(constant), dtype=getattr(xp, constant.dtype.name), device=device(array))
+    fresh = np.array(constant, order="C")  # a reversed view of one number counts as contiguous, which torch refuses
+    return xp.asarray(fresh, dtype=getattr(xp, constant.dtype.name), device=device(array))
 
 
 def on_host(array: Any) -> NDArray[Any]:
