@@ -131,6 +131,34 @@ def test_leaving_early_leaves_no_trace(study: es.Study, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_of_two_runs_into_one_folder_the_second_stands_beside_the_first(
+    study: es.Study, tmp_path: Path, there: bool
+) -> None:
+    place = tmp_path / "out"
+    if there:
+        place.mkdir()
+    with OutputFolder(place) as folder:
+        write(noted(study, "first"), place)
+        first = everything(place)
+        write_run(folder, noted(study, "second"))
+        with pytest.raises(StoreError, match=r"^Another run wrote to .* the results of this one are in '.*out.kept-1'"):
+            folder.publish()
+    assert {name: content for name, content in everything(place).items() if not name.startswith(".")} == first
+    assert sorted(os.listdir(tmp_path)) == ["out", "out.kept-1"]
+    assert es.open_study(tmp_path / "out.kept-1").provenance["note"] == "second"
+
+
+def test_of_two_runs_that_may_replace_results_the_second_replaces_the_first(study: es.Study, tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    with OutputFolder(place, force=True) as folder:
+        write(noted(study, "first"), place)
+        write_run(folder, noted(study, "second"))
+        folder.publish()
+    assert es.open_study(place).provenance["note"] == "second"
+    assert not [name for name in os.listdir(place) if "kept" in name]
+
+
 def test_a_failed_replacement_leaves_the_old_results(study: es.Study, tmp_path: Path) -> None:
     place = tmp_path / "out"
     write(noted(study, "first"), place)

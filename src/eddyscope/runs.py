@@ -91,7 +91,7 @@ class OutputFolder:
             return
         if not self.target.is_dir():
             raise StoreError(f"'{self.path}' is a file.", "Give the name of a folder (--out).")
-        there = sorted(p.name for p in self.target.iterdir() if not p.name.startswith(_STAGE))
+        there = _shown(self.target)
         if there and not self.force:
             shown = ", ".join(there[:3]) + (", ..." if len(there) > 3 else "")
             raise StoreError(
@@ -108,11 +108,24 @@ class OutputFolder:
             )
 
     def publish(self) -> None:
-        """Move everything that was written to its place; what an earlier run wrote goes."""
+        """Move everything that was written to its place; what an earlier run wrote goes.
+
+        Raises
+        ------
+        StoreError
+            Where another run filled the folder meanwhile, and this one may not replace its results: these then stand
+            beside them, under a name that the error tells.
+        """
         with writing(self.path):
             if not self.target.exists():
                 self.stage.rename(self.target)
                 return
+            if self.force:
+                self._own = _written_by_run(self.target)  # also of a run that has ended since
+            elif _shown(self.target):
+                raise StoreError(
+                    f"Another run wrote to '{self.path}' meanwhile; the results of this one are in '{self._beside()}'."
+                )
             old = self._hidden / "old"
             moved: list[tuple[Path, Path]] = []
             try:
@@ -129,6 +142,15 @@ class OutputFolder:
                 raise
             with suppress(OSError):  # an emptied folder of figures, when there are none now
                 (self.target / FIGURES).rmdir()
+
+    def _beside(self) -> Path:
+        """Move everything that was written to a folder of its own, beside that which was asked for or else inside."""
+        for wanted in (self.target, self.target / self.target.name):
+            place = _spare(wanted)
+            with suppress(OSError):
+                self.stage.rename(place)
+                return place
+        raise StoreError(f"Another run wrote to '{self.path}' meanwhile.", "Choose another folder (--out).")
 
 
 def write_run(
@@ -192,6 +214,11 @@ def note_written(folder: Path, name: str) -> None:
         beside = folder / f".{RUN}.new"
         _write_json(beside, record | {"files": [name, *record["files"]]})
         beside.replace(place)
+
+
+def _shown(folder: Path) -> list[str]:
+    """Names of what is in a folder, without what runs that have not ended yet keep there."""
+    return sorted(p.name for p in folder.iterdir() if not p.name.startswith(_STAGE))
 
 
 def _written_by_run(folder: Path) -> list[str]:
