@@ -17,7 +17,7 @@ from eddyscope.cluster.handing import take
 from eddyscope.cluster.job import Receipt
 from eddyscope.cluster.outcome import attempt
 from eddyscope.documents import Documents
-from eddyscope.errors import CaptureError, ClusterError, EddyscopeWarning
+from eddyscope.errors import CaptureError, ClusterError, EddyscopeWarning, UsageError
 
 distributed = pytest.importorskip("distributed")
 
@@ -53,6 +53,15 @@ def test_a_cluster_without_workers_is_said_and_waited_for(
         with pytest.warns(EddyscopeWarning, match=r"^The cluster has no workers yet; .* \[no-workers\]$") as seen:
             found = es.capture(tiny("llama"), documents, keep="statistics", dask=client)
         assert len(seen) == 1 and found.count == len(documents)
+
+
+def test_more_workers_than_a_machine_bears_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 32)
+    with (
+        pytest.raises(UsageError, match=r"^workers is 129, on a machine of 32 cores .* take at most 128\.$"),
+        connected(129, None),
+    ):
+        pass
 
 
 def test_work_that_ends_its_workers_is_given_up_with_a_remedy(engine: Engine) -> None:

@@ -17,12 +17,14 @@ from typing import Any
 
 from eddyscope.cluster.address import checked
 from eddyscope.cluster.outcome import CALLERS, Outcome, attempt
-from eddyscope.errors import ClusterError, EddyscopeWarning
+from eddyscope.errors import ClusterError, EddyscopeWarning, UsageError
 
 #: Seconds after which a scheduler that does not answer counts as unreachable.
 CONNECT = 5
 #: Seconds between looks at whether the cluster is still there and has workers.
 LOOK = 5.0
+#: Workers that are started on a machine of few cores, at most: more is a slip of the finger, and would bring it down.
+_MOST = 64
 #: Any free port that other machines cannot reach.
 _HERE_ALONE = "127.0.0.1:0"
 #: Where Dask and what is under it write what they think.
@@ -177,6 +179,12 @@ def connected(workers: int | None, dask: Any, *, loud: bool = False) -> Iterator
 @contextmanager
 def _started(workers: int, folder: Path, loud: bool) -> Iterator[Any]:
     """Workers of this machine, one thread each, without a dashboard; memory is for the plan to limit."""
+    cores = os.cpu_count() or 1
+    if workers > max(_MOST, 4 * cores):
+        raise UsageError(
+            f"workers is {workers}, on a machine of {cores} cores (--workers).",
+            f"Each is a process of some hundred megabytes; take at most {max(_MOST, 4 * cores)}.",
+        )
     if not loud:
         _calm_tracker()
     try:
