@@ -30,7 +30,7 @@ def field(documents, seed=0, causal=True):
 @pytest.mark.parametrize(("scale", "omega0"), [(2.55, 6.0), (5.0, 5.0)])
 @pytest.mark.parametrize("rows_together", [7, 32])
 def test_it_is_the_mean_over_documents_of_every_pair(causal, scale, omega0, rows_together, monkeypatch):
-    monkeypatch.setattr(coherence_module, "_ROWS_TOGETHER", rows_together)
+    monkeypatch.setattr(coherence_module, "ROWS_TOGETHER", rows_together)
     dense = field(9, causal=causal)
     found = cross_coherence(dense, key_transform(L, scale, omega0), causal)
     np.testing.assert_allclose(found, brute_force(dense, scale, omega0, 4 * L, causal), atol=1e-10)

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from eddyscope.kernels.coherence import key_transform
+from eddyscope.kernels.coherence import centred_rows, key_transform
 from eddyscope.kernels.gram import field_pass
 from eddyscope.kernels.gramblocks import PartSums, gram_block
-from eddyscope.kernels.pairs import field_pairs
-from eddyscope.kernels.pairsums import PairSums
+from eddyscope.kernels.pairs import PairSums, field_pairs
 from eddyscope.kernels.rank import participation_ratio
-from eddyscope.lagfield import LagGeometry
+from eddyscope.lagfield import LagField, LagGeometry
 from eddyscope.trust.scores import subgram
 
 DOCUMENTS, CUTS = 37, (0, 10, 11, 29, 37)
@@ -105,9 +104,11 @@ def test_statistics_of_pairs_are_the_same_from_blocks(causal: bool, dtype: type,
     dense = rng.normal(size=(23, 20, 20))
     dense = (np.tril(dense) if causal else dense).astype(dtype)
     transform = key_transform(20, 3.0, 6.0)
-    sums = PairSums.empty(20)
-    for part in (slice(0, 9), slice(9, 10), slice(10, 23)):
-        sums.add(dense[part], transform, causal)
-    found, expected = sums.statistics(causal), field_pairs(dense, transform, causal)
+    field = LagField.from_dense(dense[:, None], causal)
+    values, geometry = field.values[:, 0], field.geometry
+    sums = PairSums.empty(20, 20)
+    for part in (values[:9], values[9:10], values[10:]):
+        sums.add(centred_rows(part, geometry), len(part), transform)
+    found, expected = sums.statistics(causal), field_pairs(values, geometry, transform)
     for name in ("coherence", "chance", "phase_consistency", "amplitude_correlation"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=0, atol=tolerance, err_msg=name)

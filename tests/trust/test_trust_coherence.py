@@ -7,6 +7,7 @@ import pytest
 
 from eddyscope.kernels.coherence import cross_coherence, key_transform
 from eddyscope.kernels.pairs import field_pairs, pair_statistics
+from eddyscope.lagfield import LagField
 from eddyscope.trust.coherence import beyond_chance, coherence_threshold, debiased_coherence
 
 DOCUMENTS, SCALE = 150, 2.55
@@ -20,6 +21,11 @@ def statistics(x, y):
     return pair_statistics(x, np.ascontiguousarray(y.real), np.ascontiguousarray(y.imag))
 
 
+def pairs_of(dense, transform, causal):
+    field = LagField.from_dense(dense[:, None], causal)
+    return field_pairs(field.values[:, 0], field.geometry, transform)
+
+
 def far_alarms(gain_sigma, draws):
     """Share of key positions beyond four scales whose coherence exceeds the threshold, in white fields."""
     rng = np.random.default_rng(7)
@@ -28,7 +34,7 @@ def far_alarms(gain_sigma, draws):
     found, analytic = [], []
     for _ in range(draws):
         gain = np.exp(gain_sigma * rng.normal(size=(DOCUMENTS, 1, 1)))
-        pairs = field_pairs((rng.normal(size=(DOCUMENTS, 48, 48)) * gain).astype(np.float32), transform, causal=False)
+        pairs = pairs_of((rng.normal(size=(DOCUMENTS, 48, 48)) * gain).astype(np.float32), transform, causal=False)
         modulus = np.abs(pairs.coherence)
         found.append(beyond_chance(modulus, pairs.chance)[apart].mean())
         analytic.append((modulus**2 > 1 - 0.05 ** (1 / (DOCUMENTS - 1)))[apart].mean())
@@ -95,7 +101,7 @@ def test_a_planted_phase_comes_out_with_its_sign():
     key = np.arange(64)
     wave = np.cos(2 * np.pi * key / 8 + rng.uniform(0, 2 * np.pi, size=(DOCUMENTS, 1)))
     field = np.repeat(wave[:, None, :], 64, axis=1)
-    pairs = field_pairs(field, key_transform(64, 7.7, 6.0), causal=False)
+    pairs = pairs_of(field, key_transform(64, 7.7, 6.0), causal=False)
     for ahead in (1, 2, 3):
         assert np.angle(pairs.coherence[32, 32 + ahead]) == pytest.approx(-2 * np.pi * ahead / 8, abs=0.05)
         assert np.angle(pairs.coherence[32, 32 - ahead]) == pytest.approx(2 * np.pi * ahead / 8, abs=0.05)
@@ -106,7 +112,7 @@ def test_the_coherence_is_that_of_the_analysis(causal):
     field = np.random.default_rng(6).normal(size=(30, 40, 40))
     field = np.tril(field) if causal else field
     transform = key_transform(40, 3.0, 6.0)
-    pairs = field_pairs(field, transform, causal)
+    pairs = pairs_of(field, transform, causal)
     np.testing.assert_allclose(pairs.coherence, cross_coherence(field, transform, causal), atol=1e-12)
     hidden = np.triu(np.ones((40, 40), dtype=bool), 1) & causal
     for values in (pairs.chance, pairs.phase_consistency, pairs.amplitude_correlation):

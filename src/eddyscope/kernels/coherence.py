@@ -30,7 +30,10 @@ ComplexArray = NDArray[np.complexfloating[Any, Any]]
 _NEIGHBOURHOOD = 5.0
 
 #: Queries transformed together, few enough for the cache; in a causal field keys beyond the last need no arithmetic.
-_ROWS_TOGETHER = 16
+ROWS_TOGETHER = 16
+
+#: Rows of all documents of a range of queries, see :func:`centred_rows`.
+RowsOf = Callable[[int, int], FloatArray]
 
 
 def key_transform(keys: int, scale: float, omega0: float, length: int | None = None) -> ComplexArray:
@@ -118,6 +121,24 @@ def packed_coherence(
     -------
     complex array, shape (query, key)
     """
+    return _by_blocks(centred_rows(values, geometry, mean), geometry.queries, transform, geometry.causal)
+
+
+def centred_rows(values: FloatArray, geometry: LagGeometry, mean: FloatArray | None = None) -> RowsOf:
+    """What lays out a few rows of packed snapshots at a time, without their mean field where there is one.
+
+    Parameters
+    ----------
+    values : array, shape (document, entry)
+    geometry : LagGeometry
+    mean : array, shape (entry,), float64, optional
+
+    Returns
+    -------
+    callable
+        From the first query and one past the last, at most :data:`ROWS_TOGETHER` after it, to an array of shape
+        (document, query, key), with keys up to the last query if causal; its memory is used again for the next rows.
+    """
     xp, dtype = namespace(values), working(values)
     # The mean in two parts, so that in single precision documents that are all but equal keep their differences.
     parts: list[FloatArray] = []
@@ -126,7 +147,7 @@ def packed_coherence(
         parts = [part for part in (near, xp.astype(mean - near, dtype)) if bool(xp.any(part != 0))]
     memory = None
     if is_numpy(values):
-        memory = np.empty(values.shape[0] * min(_ROWS_TOGETHER, geometry.queries) * geometry.keys, dtype=values.dtype)
+        memory = np.empty(values.shape[0] * min(ROWS_TOGETHER, geometry.queries) * geometry.keys, dtype=values.dtype)
 
     def rows(first: int, stop: int) -> FloatArray:
         block: FloatArray = xp.astype(geometry.dense_rows(values, first, stop, memory), dtype, copy=False)
@@ -134,17 +155,15 @@ def packed_coherence(
             block -= geometry.dense_rows(part, first, stop)
         return block
 
-    return _by_blocks(rows, geometry.queries, transform, geometry.causal)
+    return rows
 
 
-def _by_blocks(
-    rows_of: Callable[[int, int], FloatArray], queries: int, transform: ComplexArray, causal: bool
-) -> ComplexArray:
+def _by_blocks(rows_of: RowsOf, queries: int, transform: ComplexArray, causal: bool) -> ComplexArray:
     """Coherence from a few queries' rows at a time, shape (document, query, key up to the last query if causal)."""
     gamma: ComplexArray | None = None
     memory = None
-    for first in range(0, queries, _ROWS_TOGETHER):
-        stop = min(first + _ROWS_TOGETHER, queries)
+    for first in range(0, queries, ROWS_TOGETHER):
+        stop = min(first + ROWS_TOGETHER, queries)
         rows = rows_of(first, stop)
         if gamma is None:
             gamma = complex_of(*(zeros((queries, queries), rows) + float("nan") for _ in range(2)))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from eddyscope.kernels.namespace import like, namespace
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
@@ -63,8 +66,7 @@ class LagGroups:
         own, spread = self._moments(members)
         if members is centre:
             return spread
-        shift = own - self._moments(centre)[0]
-        return np.asarray(spread + shift @ shift.T / self.rows)
+        return np.asarray(spread + self._squared(own - self._moments(centre)[0]))
 
     def sides(self, first: BoolArray, second: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Covariances of the documents of two sets of groups, and the product of the difference of their means.
@@ -74,28 +76,49 @@ class LagGroups:
 
         Parameters
         ----------
-        first, second : bool array, shape (group,)
+        first, second : bool array, shape (..., group)
+            Any number of pairs of sets.
 
         Returns
         -------
-        three arrays, each of shape (lag, lag)
+        three arrays, each of shape (..., lag, lag)
         """
         (mine, own), (theirs, other) = self._moments(first), self._moments(second)
-        apart = mine - theirs
-        return own, other, np.asarray(apart @ apart.T / self.rows)
+        return own, other, self._squared(mine - theirs)
 
     def _moments(self, members: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """Mean field (lag, row) and covariance (lag, lag) of the documents of some groups; NaN where there are none."""
-        size = int(self.counts[members].sum())
-        if not size:
-            return np.full(self.sums.shape[1:], np.nan), np.full(self.products.shape[1:], np.nan)
-        weights = members / size  # one product each, where a sum over chosen groups would copy them first
-        own = np.tensordot(weights, self.sums, 1)
-        return own, np.tensordot(weights, self.products, 1) - own @ own.T / self.rows
+        """Mean field (..., lag, row) and covariance (..., lag, lag) of some groups, shape (..., group).
+
+        NaN where there are no documents.
+        """
+        with np.errstate(invalid="ignore"):
+            weights = members / (members @ self.counts)[..., None]
+        own = np.tensordot(weights, self.sums, 1)  # one product, where a sum over chosen groups would copy them first
+        return own, np.tensordot(weights, self.products, 1) - self._squared(own)
+
+    def _squared(self, field: FloatArray) -> FloatArray:
+        """Mean over rows of the products of a field, shape (..., lag, row), with itself."""
+        return np.asarray(field @ np.swapaxes(field, -1, -2) / self.rows)
 
     def without(self, group: int) -> FloatArray:
         """Covariance with one group left out, shape (lag, lag)."""
-        return self.covariance(np.arange(self.counts.size) != group)
+        return np.asarray(self.without_each[group])
+
+    @cached_property
+    def without_each(self) -> FloatArray:
+        """Covariance of all documents but those of each group, shape (group, lag, lag).
+
+        Leaving out group g moves the mean field m of the others to ``(M - S_g) / (N - n_g)``, M the sum of all u, S_g
+        that of its own, so ``C_(g) = (P - P_g) / (N - n_g) - <(M - S_g)(M - S_g)'> / (N - n_g)^2``.
+        """
+        xp, documents = namespace(self.products), int(self.counts.sum())
+        left = (documents - self.counts).astype(np.float64)
+        left[left == 0] = np.nan  # with one group alone nothing remains: its replicate is undefined
+        remaining = like(left[:, None, None], self.products)
+        others = xp.sum(self.sums, axis=0) - self.sums
+        shift = others @ xp.matrix_transpose(others) / self.rows
+        without: FloatArray = (xp.sum(self.products, axis=0) - self.products) / remaining - shift / remaining**2
+        return without
 
     def project(self, basis: FloatArray) -> LagGroups:
         """The same statistics in other coordinates along lag.
@@ -108,9 +131,13 @@ class LagGroups:
         products = basis.T @ self.products @ basis
         return LagGroups(products, np.einsum("dk,gdi->gki", basis, self.sums, optimize=True), self.counts)
 
-    def energy(self) -> FloatArray:
-        """Mean square of the fluctuation of all documents at each lag, shape (lag,)."""
-        return np.asarray(np.diag(self.covariance(np.ones(self.counts.size, dtype=bool))))
+    def energy(self, members: BoolArray | None = None) -> FloatArray:
+        """Mean square of the fluctuation of the documents of some groups (all by default) at each lag, shape (lag,)."""
+        members = np.ones(self.counts.size, dtype=bool) if members is None else members
+        with np.errstate(invalid="ignore"):
+            weights = members / (members @ self.counts)
+        own = np.tensordot(weights, self.sums, 1)
+        return np.asarray(weights @ np.einsum("gdd->gd", self.products) - (own**2).mean(axis=1))
 
 
 def lag_groups(rows: FloatArray, groups: IntArray) -> LagGroups:

@@ -15,6 +15,9 @@ from eddyscope.kernels.namespace import divided, doubled, is_numpy, like, namesp
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
 
+#: Bytes of the lags that are centred together, few enough for the cache.
+_CACHED_BYTES = 1 << 18
+
 
 @dataclass(frozen=True)
 class LagCovariance:
@@ -172,7 +175,7 @@ class LagMoments:
         return LagCovariance(
             mean @ mean.T / count,
             xp.sum(products, axis=0) / documents,
-            None if groups is None else _without_group(groups),
+            None if groups is None else groups.without_each,
             xp.mean(mean, axis=1),
             documents,
             count,
@@ -206,8 +209,10 @@ def lag_moments(rows: FloatArray, groups: IntArray | None = None) -> LagMoments:
         part = rows if groups is None else xp.take(rows, like(np.flatnonzero(groups == label), rows), axis=1)
         part = doubled(part)
         counts[index] = part.shape[1]
-        for lag in range(lags):  # one at a time, since that much stays in the cache
-            means[index, lag, ...] = take_out_mean(part[lag, ...])
+        together = max(1, _CACHED_BYTES // max(1, 8 * part.shape[1] * count))
+        for lag in range(0, lags, together):
+            some = slice(lag, min(lag + together, lags))
+            means[index, some, ...] = take_out_mean(xp.permute_dims(part[some, ...], (1, 0, 2)))
         if count:
             flat = xp.reshape(part, (lags, -1))
             products[index, ...] = flat @ flat.T / count
@@ -228,22 +233,6 @@ def lag_covariance(rows: FloatArray, groups: IntArray | None = None) -> LagCovar
         Sums in float64; NaN where there is no row.
     """
     return lag_moments(rows, groups).covariance(by_group=groups is not None)
-
-
-def _without_group(groups: LagGroups) -> FloatArray:
-    """Covariance of all documents but those of each group, shape (group, lag, lag).
-
-    Leaving out group g moves the mean field of the others by ``-S_g / (N - n_g)``, S_g the sum of its fluctuations,
-    so ``C_(g) = (N C - B_g) / (N - n_g) - <S_g S_g'> / (N - n_g)^2`` with B_g the group's own sum of products.
-    """
-    xp, documents = namespace(groups.products), int(groups.counts.sum())
-    left = (documents - groups.counts).astype(np.float64)
-    left[left == 0] = np.nan  # with one group alone nothing remains: its replicate is undefined
-    remaining = like(left[:, None, None], groups.products)
-    everything = xp.sum(groups.products, axis=0)
-    shift = groups.sums @ xp.matrix_transpose(groups.sums) / groups.rows
-    without: FloatArray = (everything - groups.products) / remaining - shift / remaining**2
-    return without
 
 
 def standardise(covariance: FloatArray, variance: FloatArray) -> FloatArray:

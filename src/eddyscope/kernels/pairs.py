@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eddyscope.kernels.coherence import ROWS_TOGETHER, RowsOf, centred_rows
+from eddyscope.kernels.namespace import working
+from eddyscope.lagfield import LagGeometry
+
 FloatArray = NDArray[np.floating[Any]]
 ComplexArray = NDArray[np.complexfloating[Any, Any]]
-
-#: Queries transformed together; keys beyond the last of them need no arithmetic in a causal field.
-_ROWS_TOGETHER = 16
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,138 @@ class PairStatistics:
     amplitude_correlation: FloatArray
 
 
+@dataclass
+class PairSums:
+    """Sums over documents of x, the query's own coefficient, with y, that of every key, shape (query, key), float64.
+
+    Parameters
+    ----------
+    crossed : complex array
+        ``sum x conj y``.
+    power, own_power : array
+        ``sum |y|^2`` and, of shape (query, 1), ``sum |x|^2``.
+    weighted : array
+        ``sum |x|^2 |y|^2``.
+    amplitude, own_amplitude : array
+        ``sum |y|`` and, of shape (query, 1), ``sum |x|``.
+    shared : array
+        ``sum |x| |y|``.
+    direction : complex array
+        ``sum exp(i phi)``, phi the phase of ``x conj y``.
+    documents : int
+    """
+
+    crossed: ComplexArray
+    power: FloatArray
+    own_power: FloatArray
+    weighted: FloatArray
+    amplitude: FloatArray
+    own_amplitude: FloatArray
+    shared: FloatArray
+    direction: ComplexArray
+    documents: int = 0
+
+    @classmethod
+    def empty(cls, queries: int, keys: int) -> PairSums:
+        """Sums of no document yet."""
+        shape, own = (queries, keys), (queries, 1)
+        zeros = np.zeros
+        return cls(
+            zeros(shape, dtype=np.complex128), zeros(shape), zeros(own), zeros(shape), zeros(shape), zeros(own),
+            zeros(shape), zeros(shape, dtype=np.complex128),
+        )  # fmt: skip
+
+    def add(self, rows_of: RowsOf, documents: int, transform: ComplexArray) -> None:
+        """Count some documents.
+
+        Parameters
+        ----------
+        rows_of : callable
+            See :func:`eddyscope.kernels.coherence.centred_rows`: of the fluctuation about the mean of all documents, or
+            of the raw field.
+        documents : int
+        transform : complex array, shape (position, key)
+            From :func:`eddyscope.kernels.coherence.key_transform`.
+        """
+        queries = self.power.shape[0]
+        for first in range(0, queries, ROWS_TOGETHER):
+            stop = min(first + ROWS_TOGETHER, queries)
+            rows = rows_of(first, stop)
+            rows = np.ascontiguousarray(rows, dtype=working(rows))
+            reach = rows.shape[2]
+            # Real and imaginary parts each in order, (key, position), as all that follows runs over them.
+            halves = [half[:reach, :reach].T.astype(rows.dtype) for half in (transform.real, transform.imag)]
+            real, imaginary = ((rows.reshape(-1, reach) @ half).reshape(rows.shape) for half in halves)
+            here = np.arange(first, stop)
+            own = real[:, here - first, here] + 1j * imaginary[:, here - first, here].astype(np.float64)
+            self.add_coefficients(first, own, real, imaginary)
+        self.documents += documents
+
+    def add_coefficients(self, first: int, own: ComplexArray, real: FloatArray, imaginary: FloatArray) -> None:
+        """Add coefficients of some queries; the documents are to be counted beside.
+
+        Parameters
+        ----------
+        first : int
+            First query.
+        own : complex array, shape (document, query)
+            x.
+        real, imaginary : array, shape (document, query, key)
+            Parts of y, of the leading keys.
+        """
+        q, k = slice(first, first + own.shape[1]), slice(real.shape[2])
+        square: FloatArray = np.abs(own) ** 2
+        amplitude = np.sqrt(square)
+        size = real * real + imaginary * imaginary
+        self.crossed[q, k] += _crossed(own, real, imaginary)
+        self.power[q, k] += size.sum(axis=0, dtype=np.float64)
+        self.own_power[q, 0] += square.sum(axis=0)
+        self.weighted[q, k] += _over_documents((square,), size)[0]
+        np.sqrt(size, out=size)
+        self.amplitude[q, k] += size.sum(axis=0, dtype=np.float64)
+        self.own_amplitude[q, 0] += amplitude.sum(axis=0)
+        self.shared[q, k] += _over_documents((amplitude,), size)[0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unit = np.where(amplitude > 0, own / amplitude, 0)
+        inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+        self.direction[q, k] += _crossed(unit, real * inverse, imaginary * inverse)
+
+    def statistics(self, causal: bool) -> PairStatistics:
+        """What follows from the sums.
+
+        Parameters
+        ----------
+        causal : bool
+            True: keys after the query give NaN.
+
+        Returns
+        -------
+        PairStatistics
+            NaN where there is no energy; the phase consistency also below two documents.
+        """
+        count = self.documents
+        own_mean, mean = self.own_amplitude / count, self.amplitude / count
+        spread = (self.own_power / count - own_mean**2) * (self.power / count - mean**2)
+        energy = self.own_power * self.power
+        with np.errstate(divide="ignore", invalid="ignore"):
+            agreement = (np.abs(self.direction) ** 2 - count) / (count * (count - 1.0))
+            found = PairStatistics(
+                np.where(energy > 0, self.crossed / np.sqrt(energy), np.nan),
+                np.where(energy > 0, self.weighted / energy, np.nan),
+                np.where(energy > 0, agreement, np.nan),
+                np.where(
+                    spread > 0, (self.shared / count - own_mean * mean) / np.sqrt(np.maximum(spread, 0.0)), np.nan
+                ),
+            )
+        beyond = np.abs(found.coherence) > 1  # by rounding
+        found.coherence[beyond] /= np.abs(found.coherence[beyond])
+        if causal:
+            above = np.triu_indices(mean.shape[0], 1)
+            for whole in (found.coherence, found.chance, found.phase_consistency, found.amplitude_correlation):
+                whole[above] = np.nan
+        return found
+
+
 def pair_statistics(own: ComplexArray, real: FloatArray, imaginary: FloatArray) -> PairStatistics:
     """Statistics of one coefficient a row with many others.
 
@@ -52,85 +185,51 @@ def pair_statistics(own: ComplexArray, real: FloatArray, imaginary: FloatArray) 
         x.
     real, imaginary : array, shape (document, query, key)
         Parts of y.
-
-    Returns
-    -------
-    PairStatistics
-        NaN where there is no energy; the phase consistency also below two documents.
     """
-    documents = own.shape[0]
-    dtype = real.dtype
-    square: FloatArray = np.abs(own) ** 2
-    amplitude = np.sqrt(square)
-    power = real * real + imaginary * imaginary
-    own_total, total = square.sum(axis=0)[:, None], power.sum(axis=0, dtype=np.float64)
-    numerator = _over_documents(own.real, real) + _over_documents(own.imag, imaginary)
-    numerator = numerator + 1j * (_over_documents(own.imag, real) - _over_documents(own.real, imaginary))
-    weighted = _over_documents(square, power)
-    size = np.sqrt(power, out=power)
-    mean, own_mean = size.mean(axis=0, dtype=np.float64), amplitude.mean(axis=0)[:, None]
-    shared = _over_documents(amplitude, size) / documents - own_mean * mean
-    spread = (own_total / documents - own_mean**2) * (total / documents - mean**2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        direction = np.where(amplitude > 0, own / amplitude, 0)
-        inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0).astype(dtype, copy=False)
-        real, imaginary = real * inverse, imaginary * inverse
-        along = _over_documents(direction.real, real) + _over_documents(direction.imag, imaginary)
-        across = _over_documents(direction.imag, real) - _over_documents(direction.real, imaginary)
-        consistency = (along**2 + across**2 - documents) / (documents * (documents - 1.0))
-        energy = own_total * total
-        return PairStatistics(
-            np.where(energy > 0, numerator / np.sqrt(energy), np.nan),
-            np.where(energy > 0, weighted / energy, np.nan),
-            np.where(energy > 0, consistency, np.nan),
-            np.where(spread > 0, shared / np.sqrt(np.maximum(spread, 0.0)), np.nan),
-        )
+    sums = PairSums.empty(*real.shape[1:])
+    sums.add_coefficients(0, own, real, imaginary)
+    sums.documents = own.shape[0]
+    return sums.statistics(causal=False)
 
 
-def field_pairs(dense: FloatArray, transform: ComplexArray, causal: bool) -> PairStatistics:
+def field_pairs(
+    values: FloatArray, geometry: LagGeometry, transform: ComplexArray, mean: FloatArray | None = None
+) -> PairStatistics:
     """Statistics of the query's own position with every key position, of a field's transform along the key axis.
 
     Parameters
     ----------
-    dense : array, shape (document, query, key)
-        The fluctuation. As many keys as queries.
+    values : array, shape (document, entry)
+        Packed snapshots, of which a few rows at a time are laid out.
+    geometry : LagGeometry
+        Whole: as many keys as queries, and all lags.
     transform : complex array, shape (key, key)
         From :func:`eddyscope.kernels.coherence.key_transform`.
-    causal : bool
-        True: rows end at the query, and keys after it give NaN.
+    mean : array, shape (entry,), float64, optional
+        Mean field, for the statistics of the fluctuation; those of the raw field without it.
 
     Returns
     -------
     PairStatistics
-        Shape (query, key). The coherence is that of :func:`eddyscope.kernels.coherence.cross_coherence`, at about the
-        same cost.
+        Shape (query, key), NaN for keys that a causal query does not see. The coherence is that of
+        :func:`eddyscope.kernels.coherence.packed_coherence`, at about the same cost.
     """
-    documents, queries, keys = dense.shape
-    working = np.dtype(np.float64 if dense.dtype == np.float64 else np.float32)
-    real = np.ascontiguousarray(transform.real.T, dtype=working)  # (key, position)
-    imaginary = np.ascontiguousarray(transform.imag.T, dtype=working)
-    coherence = np.full((queries, keys), np.nan, dtype=np.complex128)
-    chance, consistency, correlation = (np.full((queries, keys), np.nan) for _ in range(3))
-    for first in range(0, queries, _ROWS_TOGETHER):
-        stop = min(first + _ROWS_TOGETHER, queries)
-        reach = stop if causal else keys
-        rows = np.ascontiguousarray(dense[:, first:stop, :reach], dtype=working).reshape(-1, reach)
-        shape = (documents, stop - first, reach)
-        parts = [(rows @ half[:reach, :reach]).reshape(shape) for half in (real, imaginary)]
-        here = np.arange(first, stop)
-        own = parts[0][:, here - first, here] + 1j * parts[1][:, here - first, here]
-        pairs = pair_statistics(own.astype(np.complex128), *parts)
-        coherence[first:stop, :reach] = pairs.coherence
-        chance[first:stop, :reach] = pairs.chance
-        consistency[first:stop, :reach] = pairs.phase_consistency
-        correlation[first:stop, :reach] = pairs.amplitude_correlation
-    if causal:
-        for whole in (coherence, chance, consistency, correlation):
-            whole[np.triu_indices(queries, 1)] = np.nan
-    return PairStatistics(coherence, chance, consistency, correlation)
+    sums = PairSums.empty(geometry.queries, geometry.keys)
+    sums.add(centred_rows(values, geometry, mean), values.shape[0], transform)
+    return sums.statistics(geometry.causal)
 
 
-def _over_documents(weight: FloatArray, values: FloatArray) -> FloatArray:
-    """``sum_s weight[s, i] values[s, i, j]``, shape (query, key), float64."""
-    summed = np.einsum("si,sij->ij", weight.astype(values.dtype, copy=False), values)
-    return np.asarray(summed, dtype=np.float64)
+def _crossed(own: ComplexArray, real: FloatArray, imaginary: FloatArray) -> ComplexArray:
+    """``sum_s x[s, i] conj(y[s, i, j])``, shape (query, key), in double precision."""
+    weights = (own.real, own.imag)
+    (real_real, imaginary_real), (real_imaginary, imaginary_imaginary) = (
+        _over_documents(weights, part) for part in (real, imaginary)
+    )
+    found: ComplexArray = real_real + imaginary_imaginary + 1j * (imaginary_real - real_imaginary)
+    return found
+
+
+def _over_documents(weights: tuple[FloatArray, ...], values: FloatArray) -> FloatArray:
+    """``sum_s weight[s, i] values[s, i, j]``, shape (weight, query, key), in double precision."""
+    narrow = np.stack(weights, axis=1).transpose(2, 1, 0).astype(values.dtype)  # (query, weight, document)
+    return np.asarray((narrow @ values.transpose(1, 0, 2)).transpose(1, 0, 2), dtype=np.float64)

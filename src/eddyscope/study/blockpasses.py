@@ -8,10 +8,11 @@ from functools import partial
 
 import numpy as np
 
+from eddyscope.kernels.coherence import centred_rows
 from eddyscope.kernels.fieldmoments import FieldMoments, field_moments
 from eddyscope.kernels.gramblocks import PartSums, gram_block
 from eddyscope.kernels.lagstats import LagMoments, lag_moments
-from eddyscope.kernels.pairsums import PairSums
+from eddyscope.kernels.pairs import PairSums
 from eddyscope.kernels.pod import Decomposition, modes_of_windows
 from eddyscope.lagfield import BoolArray, ComplexArray, FloatArray, IntArray
 from eddyscope.study.blockfields import BlockField, GramFiles
@@ -150,12 +151,10 @@ def correlation_of(
 def pairs_of(field: BlockField, transform: ComplexArray, mean: FloatArray | None) -> PairSums:
     """Sums for the coherence of the fluctuation about a mean field, or of the raw field."""
     geometry = field.geometry
-    sums = PairSums.empty(geometry.keys)
-    working = np.float64 if field.dtype == np.float64 else np.float32
+    sums = PairSums.empty(geometry.queries, geometry.keys)
     for part in slices(field):
         values = field.read(part).values[:, 0]
-        packed = values if mean is None else values - mean
-        sums.add(geometry.unpack(packed.astype(working)), transform, geometry.causal)
+        sums.add(centred_rows(values, geometry, mean), values.shape[0], transform)
     return sums
 
 

@@ -9,7 +9,6 @@ from eddyscope.ensemble import AttentionEnsemble
 from eddyscope.errors import InputError, UsageError
 from eddyscope.kernels.coherence import key_transform, leakage_share, packed_coherence
 from eddyscope.kernels.gram import mean_and_energy
-from eddyscope.kernels.lagstats import take_out_mean
 from eddyscope.kernels.pairs import PairStatistics, field_pairs
 from eddyscope.lagfield import ComplexArray, FloatArray, LagField
 from eddyscope.schema import attributes
@@ -56,20 +55,19 @@ def field_coherence(
     return gamma
 
 
-def field_pair_statistics(field: LagField, scale: float, *, omega0: float = 6.0) -> PairStatistics:
+def field_pair_statistics(
+    field: LagField, scale: float, *, omega0: float = 6.0, moments: Moments | None = None
+) -> PairStatistics:
     """Coherence of one head's fluctuation with its chance level, phase consistency and amplitude correlation.
 
     The coherence is that of :func:`field_coherence`, and all four are NaN where it is.
     """
     _refuse_incomplete(field)
-    dense = field.dense()[:, 0]
-    if dense.dtype == np.float16:
-        dense = dense.astype(np.float32)
-    take_out_mean(dense)
-    transform = key_transform(field.geometry.keys, scale, omega0, None)
-    pairs = field_pairs(dense, transform, field.causal)
-    energy = np.einsum("sik,sik->ik", dense, dense).astype(np.float64) / dense.shape[0]
-    leaking = leakage_share(energy, transform, scale) > MAX_LEAKAGE
+    geometry, values = field.geometry, field.values[:, 0]
+    transform = key_transform(geometry.keys, scale, omega0, None)
+    mean, energy = moments or mean_and_energy(values, geometry)
+    pairs = field_pairs(values, geometry, transform, mean)
+    leaking = leakage_share(geometry.unpack(energy), transform, scale) > MAX_LEAKAGE
     for map_ in (pairs.coherence, pairs.chance, pairs.phase_consistency, pairs.amplitude_correlation):
         map_[leaking] = np.nan
     return pairs

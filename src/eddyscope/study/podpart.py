@@ -142,17 +142,17 @@ def coherence_variables(
     if np.isnan(wanted):
         return no_coherence(len(bands))
     published = options.preset == "published"
+    moments = None if passed is None else (passed.mean, passed.energy)
     if against_chance and not published:
-        return coherence_maps(
-            field_pair_statistics(field, wanted, omega0=options.omega0), field.geometry, wanted, len(bands)
-        )
+        pairs = field_pair_statistics(field, wanted, omega0=options.omega0, moments=moments)
+        return coherence_maps(pairs, field.geometry, wanted, len(bands))
     gamma = field_coherence(
         field,
         wanted,
         omega0=options.omega0,
         of="raw" if published else "fluctuation",
         length=2 * field.geometry.keys if published else None,
-        moments=None if passed is None else (passed.mean, passed.energy),
+        moments=moments,
     )
     return coherence_maps(gamma, field.geometry, wanted, len(bands))
 

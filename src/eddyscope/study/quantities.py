@@ -84,7 +84,7 @@ def _measures(
     def measures(index: IntArray) -> FloatArray:
         near = far = np.nan
         if sums is not None:
-            energy = np.diag(sums.covariance(np.isin(groups, index)))
+            energy = sums.energy(np.isin(groups, index))
             near, far, _ = budget_scalars(energy, rows)
         masses = source.masses.of(index)
         sink, mass = masses[FIRST_KEY, queries].mean(), masses[ROW_SUM].mean()

@@ -17,8 +17,15 @@ from eddyscope.trust.convergence import FRACTIONS, Curve, Verdict, convergence_c
 from eddyscope.trust.jackknife import Interval, jackknife, reciprocal
 from eddyscope.trust.lag import lag_rank_bracket
 from eddyscope.trust.modes import north_separated
-from eddyscope.trust.resolved import Halves, Resolved, noise_reduced, resolved_decay, resolved_lag_decay
-from eddyscope.trust.scores import subgram
+from eddyscope.trust.resolved import (
+    Halves,
+    Resolved,
+    noise_reduced,
+    resolved_decay,
+    resolved_decay_of,
+    resolved_lag_decay,
+)
+from eddyscope.trust.scores import coordinates, subgram
 from eddyscope.trust.spectrum import (
     SCALES,
     lag_spectrum,
@@ -127,13 +134,14 @@ def trust_gram(
 
     values = sample_eigenvalues(gram)
     curve = convergence_curve(measures, blocks, seed=seed)
-    resolved = resolved_decay(gram, blocks, entries, groups=groups, seed=seed)
+    points = coordinates(gram)
+    resolved = resolved_decay_of(points, blocks, entries, groups=groups, seed=seed)
     return assembled(
         replicates=spectrum_replicates(gram, groups, floor),
         curve=curve,
         exponents=followed(exponent, resolved, blocks, seed) if follow_resolved else None,
         resolved=resolved,
-        bracket=rank_bracket(gram, values, blocks, tolerances, seed=seed),
+        bracket=rank_bracket(gram, values, blocks, tolerances, seed=seed, points=points),
         separated=north_separated(values, gram.shape[0]),
         reduced=noise_reduced(values, gram.shape[0]),
     )
@@ -158,10 +166,10 @@ def trust_lag(sums: LagGroups, *, samples: float, tolerances: tuple[float, ...],
         return np.concatenate([lag_spectrum_measures(values), _ranks(values, tolerances)])
 
     leading = np.linalg.eigh(sums.covariance(np.ones(groups, dtype=bool)))[1][:, ::-1][:, :_COORDINATES]
-    coordinates = sums.project(leading)
+    projected = sums.project(leading)
 
     def exponent(index: IntArray) -> FloatArray:
-        part = LagGroups(coordinates.products[index], coordinates.sums[index], coordinates.counts[index])
+        part = LagGroups(projected.products[index], projected.sums[index], projected.counts[index])
         return np.array([resolved_lag_decay(part, jackknife=False, splits=_SPLITS_FOLLOWED, seed=seed).beta])
 
     replicates = np.stack([lag_spectrum_measures(lag_spectrum(sums.without(group))) for group in range(groups)])

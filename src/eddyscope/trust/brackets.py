@@ -45,7 +45,13 @@ class RankBracket:
 
 
 def held_out_capture(
-    gram: FloatArray, blocks: IntArray, *, number: int = FOLDS, seed: int = 0, limit: int | None = None
+    gram: FloatArray,
+    blocks: IntArray,
+    *,
+    number: int = FOLDS,
+    seed: int = 0,
+    limit: int | None = None,
+    points: FloatArray | None = None,
 ) -> FloatArray:
     """Share of the energy of held-out documents that training modes hold, pooled over folds.
 
@@ -59,6 +65,8 @@ def held_out_capture(
         Folds.
     limit : int, optional
         Most modes looked at.
+    points : array, shape (document, score), optional
+        :func:`eddyscope.trust.scores.coordinates` of the Gram, where they are known.
 
     Returns
     -------
@@ -75,7 +83,8 @@ def held_out_capture(
     if np.unique(fold).size < 2:
         return np.zeros(0)
     inner = gram * gram.shape[0]
-    return capture_of_points(coordinates(gram), fold, lambda test, train: _energy_about(inner, test, train), limit)
+    points = coordinates(gram) if points is None else points
+    return capture_of_points(points, fold, lambda test, train: _energy_about(inner, test, train), limit)
 
 
 def capture_of_points(
@@ -111,6 +120,7 @@ def rank_bracket(
     *,
     number: int = FOLDS,
     seed: int = 0,
+    points: FloatArray | None = None,
 ) -> RankBracket:
     """Bracket of ``H*(eps)`` for each tolerance.
 
@@ -125,12 +135,14 @@ def rank_bracket(
         eps, the share of the energy that may be missed.
     number, seed : int
         Folds.
+    points : array, shape (document, score), optional
+        The scores of the documents, where they are known.
 
     Returns
     -------
     RankBracket
     """
-    capture = held_out_capture(gram, blocks, number=number, seed=seed)
+    capture = held_out_capture(gram, blocks, number=number, seed=seed, points=points)
     low = np.array([effective_rank(eigenvalues, t) for t in tolerances])
     high = np.array([first_reaching(capture, 1 - t) for t in tolerances])
     if not eigenvalues.sum() > 0:
