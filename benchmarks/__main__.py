@@ -6,7 +6,7 @@ import argparse
 import sys
 from importlib import import_module
 
-from benchmarks.keeping import add_common
+from benchmarks.keeping import add_common, placed
 
 #: In the order in which they run; each is a module with ``run(options)``, and ``add_options(parser)`` if it has more.
 NAMES = ("analysis", "pod", "capture", "whole", "growth", "memory", "cluster", "costs", "heads")
@@ -26,7 +26,7 @@ def main() -> None:
         add_common(parser, getattr(module, "REPEATS", 5))
         if hasattr(module, "add_options"):
             module.add_options(parser)
-        module.run(parser.parse_args(given))
+        module.run(placed(parser.parse_args(given)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import numpy as np
 import eddyscope as es
 from benchmarks import checks, peer
 from benchmarks.data import Array, synthetic_attention
-from benchmarks.keeping import keep, machine_line, timer_of
+from benchmarks.keeping import keep, machine_line, positive, timer_of
 from benchmarks.machine import describe
 from benchmarks.rounds import Rounds
 
@@ -78,9 +78,9 @@ class Measured(Rounds):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Size of the work."""
-    parser.add_argument("--slow-repeats", type=int, default=1, help="repeats of the rows beside the target (1)")
-    parser.add_argument("--documents", type=int, default=150, help="snapshots (150)")
-    parser.add_argument("--context", type=int, default=256, help="tokens of a snapshot (256)")
+    parser.add_argument("--slow-repeats", type=positive, default=1, help="repeats of the rows beside the target (1)")
+    parser.add_argument("--documents", type=positive, default=150, help="snapshots (150)")
+    parser.add_argument("--context", type=positive, default=256, help="tokens of a snapshot (256)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the synthetic attention (0)")
 
 

@@ -7,6 +7,7 @@ docs from sizes alone.
 from __future__ import annotations
 
 import argparse
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import eddyscope as es
-from benchmarks.keeping import keep, machine_line, timer_of
+from benchmarks.keeping import keep, machine_line, positive
 from benchmarks.machine import describe
 from benchmarks.rounds import Rounds
 from eddyscope.plans import ModelSize, Plan, Work, size
@@ -39,7 +40,9 @@ class Setting:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What to do beside the common options."""
-    parser.add_argument("--documents", type=int, default=Setting.documents, help="documents, a multiple of 128 (768)")
+    parser.add_argument(
+        "--documents", type=positive, default=Setting.documents, help="documents, a multiple of 128 (768)"
+    )
     parser.add_argument("--estimate", action="store_true", help="no timing: the estimate for a million documents")
 
 
@@ -50,7 +53,9 @@ def run(options: argparse.Namespace) -> None:
         return
     setting = Setting(options.documents)
     machine = describe(PACKAGES)
-    rounds = measure(setting, 1 if options.quick else options.repeats, timer_of(options))
+    if options.cpu_time:
+        print("Workers are processes of their own, so seconds of the clock are taken.")
+    rounds = measure(setting, 1 if options.quick else options.repeats, time.perf_counter)
     keep(options.out, "cluster", *as_kept(setting, rounds, machine))
 
 

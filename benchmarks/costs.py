@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 import eddyscope
-from benchmarks.keeping import keep, machine_line
+from benchmarks.keeping import keep, machine_line, positive
 from benchmarks.machine import describe
 from benchmarks.whole import Work
 
@@ -24,7 +24,7 @@ SHOWN = 12
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Size of the work."""
-    parser.add_argument("--documents", type=int, default=150, help="documents of 256 tokens (150)")
+    parser.add_argument("--documents", type=positive, default=150, help="documents of 256 tokens (150)")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import eddyscope as es
-from benchmarks.keeping import keep, machine_line, timer_of
+from benchmarks.keeping import keep, machine_line, positive, timer_of
 from benchmarks.machine import describe
 from benchmarks.rounds import Rounds
 
@@ -28,8 +28,8 @@ EXPLICIT, REBUILT, FUSED = "explicit softmax, all patterns", "rebuilt, half of t
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Which plan, and the size of the work."""
     parser.add_argument("--plan", type=Path, default=HERE / "plans" / "base-half.json", help="heads.json of base")
-    parser.add_argument("--batch", type=int, default=8, help="documents read at a time (8)")
-    parser.add_argument("--context", type=int, default=256, help="tokens of a document (256)")
+    parser.add_argument("--batch", type=positive, default=8, help="documents read at a time (8)")
+    parser.add_argument("--context", type=positive, default=256, help="tokens of a document (256)")
 
 
 def run(options: argparse.Namespace) -> None:

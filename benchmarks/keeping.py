@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+#: Of runs of one round, which are no figures for the docs.
+QUICK = RESULTS / "quick"
 
 
 def keep(folder: Path, name: str, record: dict[str, Any], table: str) -> None:
@@ -30,12 +32,29 @@ def keep(folder: Path, name: str, record: dict[str, Any], table: str) -> None:
 
 def add_common(parser: argparse.ArgumentParser, repeats: int = 5) -> None:
     """Options that every benchmark has."""
-    parser.add_argument("--repeats", type=int, default=repeats, help=f"rounds of all rows in alternation ({repeats})")
+    parser.add_argument(
+        "--repeats", type=positive, default=repeats, help=f"rounds of all rows in alternation ({repeats})"
+    )
     parser.add_argument("--quick", action="store_true", help="one round, without the slowest rows or peak memory")
     parser.add_argument(
         "--cpu-time", action="store_true", help="CPU seconds, all threads added up; for a busy machine, with one thread"
     )
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the result (benchmarks/results)")
+    parser.add_argument("--out", type=Path, help="folder for the result (benchmarks/results, with --quick its quick/)")
+
+
+def placed(options: argparse.Namespace) -> argparse.Namespace:
+    """Options with the folder for the result; a quick run never replaces what the docs show."""
+    if options.out is None:
+        options.out = QUICK if options.quick else RESULTS
+    return options
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
+    return number
 
 
 def timer_of(options: argparse.Namespace) -> Callable[[], float]:

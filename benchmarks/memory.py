@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import eddyscope as es
-from benchmarks.keeping import keep, machine_line
+from benchmarks.keeping import keep, machine_line, positive
 from benchmarks.machine import describe
 from benchmarks.peaks import alone, peak_mib
 from eddyscope.ensemble import LayerInfo
@@ -151,6 +151,9 @@ def run(options: argparse.Namespace) -> None:
     """Measure peak memory and time of analyses of stores that are larger than their budget allows."""
     machine = describe(("eddyscope", "numpy", "scipy", "zarr"))
     cases = QUICK if options.quick else CASES
+    if options.documents not in (None, *(case.documents for case in cases)):
+        known = " or ".join(str(case.documents) for case in cases)
+        raise SystemExit(f"There is no case of {options.documents} documents; expected {known}.")
     found = {} if options.documents is None else kept(options.out)
     for case in cases:
         if options.documents not in (None, case.documents):
@@ -194,7 +197,7 @@ def markdown(found: list[dict[str, Any]], machine: Mapping[str, Any]) -> str:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What to do beside the common options."""
-    parser.add_argument("--documents", type=int, default=None, help="the case with so many, beside what is kept")
+    parser.add_argument("--documents", type=positive, default=None, help="the case with so many, beside what is kept")
     parser.add_argument("--scratch", type=Path, default=None, help="where stores are written (the temporary folder)")
 
 

@@ -10,7 +10,7 @@ from statistics import median
 import torch
 
 import eddyscope as es
-from benchmarks.keeping import keep, machine_line, timer_of
+from benchmarks.keeping import keep, machine_line, positive, timer_of
 from benchmarks.machine import describe
 from benchmarks.rounds import Rounds
 from eddyscope.cli.model import resolve_model
@@ -28,7 +28,7 @@ LIMITS = {WHOLE: 1.3, REPORT: 2.0}
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Size of the work."""
-    parser.add_argument("--documents", type=int, default=150, help="documents of 256 tokens (150)")
+    parser.add_argument("--documents", type=positive, default=150, help="documents of 256 tokens (150)")
 
 
 def run(options: argparse.Namespace) -> None:

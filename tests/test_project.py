@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import re
@@ -153,6 +154,21 @@ def test_the_benchmark_compares_equal_numbers(tmp_path: Path) -> None:
     assert record["agreement"]["eigenvalues of the bands"] < 1e-4
     assert record["agreement"]["coherence"] < 1e-4
     assert (tmp_path / "analysis.md").read_text(encoding="utf-8").count("peer in all") == len(record["ratios"])
+
+
+def test_a_quick_benchmark_replaces_nothing_that_the_docs_show(capsys: pytest.CaptureFixture[str]) -> None:
+    from benchmarks.keeping import RESULTS, add_common, placed
+
+    parser = argparse.ArgumentParser()
+    add_common(parser)
+    assert placed(parser.parse_args([])).out == RESULTS
+    assert placed(parser.parse_args(["--quick"])).out == RESULTS / "quick"
+    assert placed(parser.parse_args(["--quick", "--out", "here"])).out == Path("here")
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert f"/{(RESULTS / 'quick').relative_to(ROOT)}/" in ignored
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--repeats", "0"])
+    assert "argument --repeats: 0 is not at least 1" in capsys.readouterr().err
 
 
 @pytest.mark.slow
