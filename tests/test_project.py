@@ -156,7 +156,10 @@ def test_the_benchmark_compares_equal_numbers(tmp_path: Path) -> None:
     assert (tmp_path / "analysis.md").read_text(encoding="utf-8").count("peer in all") == len(record["ratios"])
 
 
-def test_a_quick_benchmark_replaces_nothing_that_the_docs_show(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quick_benchmark_replaces_nothing_that_the_docs_show(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT)
     from benchmarks.keeping import RESULTS, add_common, placed
 
     parser = argparse.ArgumentParser()

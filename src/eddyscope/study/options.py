@@ -75,8 +75,6 @@ class Options:
                 f"omega0 must be at least 2, got {self.omega0!r}.",
                 "Below 5 the wavelet has a mean of its own; 6 is usual.",
             )
-        if isinstance(self.tolerances, str):
-            raise UsageError(f"tolerances must be a list of numbers, got {self.tolerances!r}.")
         if type(self.intervals) is not bool:
             raise UsageError(f"intervals must be True or False, got {self.intervals!r}.")
         if type(self.seed) is not int or self.seed < 0:
@@ -120,8 +118,8 @@ def make_options(**given: Any) -> Options:
     """
     for name in ("scales", "tolerances", "select"):
         value = given.get(name)
-        if value is not None and not isinstance(value, str):
-            if not isinstance(value, Sequence) and not hasattr(value, "__iter__"):
+        if value is not None and not (name == "select" and isinstance(value, str)):
+            if isinstance(value, str) or not hasattr(value, "__iter__"):
                 raise UsageError(f"{name} must be a list of numbers, got {value!r}.")
             try:
                 given[name] = tuple(float(v) for v in value)
