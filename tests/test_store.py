@@ -259,7 +259,7 @@ def test_a_study_may_be_moved(study: es.Study, stored: Path, tmp_path: Path) -> 
     assert_same(study, es.open_study(stored.rename(tmp_path / "elsewhere")))
 
 
-def test_small_arrays_are_stored_as_zarr_itself_stores_them() -> None:
+def test_arrays_in_one_chunk_are_stored_as_zarr_itself_stores_them() -> None:
     import asyncio
 
     from zarr.storage import MemoryStore
@@ -274,6 +274,11 @@ def test_small_arrays_are_stored_as_zarr_itself_stores_them() -> None:
             "big_endian": (("lag",), np.arange(3, dtype=">i4")),
             "flags": (("mode", "lag"), np.eye(2, 3, dtype=bool), {"long_name": "é", "share": np.float64(0.5)}),
             "counts": (("mode", "lag"), np.asfortranarray(np.arange(6, dtype=np.int64).reshape(2, 3))),
+            "label": ((), "one"),
+            "labels": (("mode", "lag"), np.array([["", "é", "a\nb"], ["x", "y", "z" * 5000]], dtype=object)),
+            "no_labels": (("none",), np.zeros(0, dtype=object)),
+            "large": (("query", "key"), np.random.default_rng(0).normal(size=(50, 40)).astype(np.float32).T.copy().T),
+            "large_big_endian": (("entry",), np.arange(2000, dtype=">f8")),
         }
     )
     files = zarrgroup.pack_group(data)

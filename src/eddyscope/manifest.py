@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -71,12 +72,14 @@ class FolderWriter:
 
     def write(self, group: str, data: xr.Dataset) -> None:
         """Write a dataset as the group of this name."""
-        content = pack_group(data)
-        for place in {(self.folder / group / name).parent for name in content}:
-            place.mkdir(parents=True, exist_ok=True)
-        for name, file in content.items():
-            (self.folder / group / name).write_bytes(file)
-            self._files[f"{group}/{name}"] = (hashlib.sha256(file).hexdigest(), len(file))
+        base = os.fspath(self.folder / group)  # strings, as a study has thousands of files
+        content = {f"{base}/{name}": file for name, file in pack_group(data).items()}
+        for place in {os.path.dirname(path) for path in content}:
+            os.makedirs(place, exist_ok=True)
+        for path, file in content.items():
+            with open(path, "wb") as opened:
+                opened.write(file)
+            self._files[group + path[len(base) :]] = (hashlib.sha256(file).hexdigest(), len(file))
 
     def finish(self, kind: Kind, attributes: Mapping[str, Any]) -> None:
         """Write the manifest and the root attributes (JSON-able)."""

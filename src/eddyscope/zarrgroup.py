@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 import xarray as xr
 import zarr.api.asynchronous as zarr
+from numcodecs import Blosc, VLenUTF8
+from numpy.typing import NDArray
 from zarr.codecs import BloscCodec
 from zarr.storage import MemoryStore
 
@@ -33,6 +35,8 @@ _COMPRESSED = 4096
 #: Bits of one place together: half of the time for single precision that bytes of one place take, a third for half
 #: precision, and files that are no larger.
 _CODEC = BloscCodec(cname="zstd", clevel=3, shuffle="bitshuffle")
+#: The same where a chunk is packed here.
+_BLOSC = Blosc(cname="zstd", clevel=3, shuffle=Blosc.BITSHUFFLE)
 
 _Result = TypeVar("_Result")
 
@@ -77,25 +81,22 @@ async def _pack(data: xr.Dataset) -> dict[str, bytes]:
     }
     await zarr.create_group(store=store, zarr_format=3, attributes=attributes)
     for name, variable in data.variables.items():
-        values = variable.values
-        text = values.dtype.kind in "OUT"
-        if text or values.nbytes >= _COMPRESSED:
+        if not _in_one_chunk(variable):
             await _write(store, str(name), variable)
     files = {path: buffer.to_bytes() for path, buffer in held.items()}
-    return files | await _small_files(data)
+    return files | await _single_files(data)
 
 
 async def _write(store: MemoryStore, name: str, variable: xr.Variable) -> None:
     """Write one variable through zarr."""
     values = variable.values
-    text = values.dtype.kind in "OUT"
     array = await zarr.create_array(
         store,
         name=name,
         shape=values.shape,
-        dtype=str if text else values.dtype,
+        dtype=str if _is_text(values) else values.dtype,
         chunks=_chunks(variable),
-        compressors=_CODEC if not text and values.nbytes >= _COMPRESSED else None,
+        compressors=_CODEC if _is_compressed(variable.values) else None,
         chunk_key_encoding={"name": "default", "separator": "."},  # fewer folders than "/"
         dimension_names=[str(dim) for dim in variable.dims],
         attributes=_plain(variable.attrs),
@@ -106,34 +107,60 @@ async def _write(store: MemoryStore, name: str, variable: xr.Variable) -> None:
         await array.setitem(..., values)
 
 
-async def _small_files(data: xr.Dataset) -> dict[str, bytes]:
-    """Files of the numbers that are stored as they are, in one chunk.
+async def _single_files(data: xr.Dataset) -> dict[str, bytes]:
+    """Files of the variables that are stored in one chunk.
 
     A study has thousands of them, and zarr takes a millisecond for each. What is the same for all of one type is taken
     from zarr, once.
     """
     files: dict[str, bytes] = {}
-    templates: dict[np.dtype[Any], dict[str, Any]] = {}
+    templates: dict[tuple[Any, bool], dict[str, Any]] = {}
     for name, variable in data.variables.items():
-        values = variable.values
-        if values.dtype.kind in "OUT" or values.nbytes >= _COMPRESSED:
+        if not _in_one_chunk(variable):
             continue
-        if values.dtype not in templates:
+        values = variable.values
+        kind = (str if _is_text(values) else values.dtype, _is_compressed(values))
+        if kind not in templates:
             held: dict[str, Any] = {}
-            await _write(MemoryStore(held), "one", xr.Variable((), np.zeros((), values.dtype)))
-            templates[values.dtype] = json.loads(held["one/zarr.json"].to_bytes())
+            await _write(MemoryStore(held), "one", variable)
+            templates[kind] = json.loads(held["one/zarr.json"].to_bytes())
+            templates[kind].pop("dimension_names", None)
         shape: dict[str, Any] = {
             "shape": list(values.shape),
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(_chunks(variable))}},
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": _whole(variable)}},
             "attributes": _plain(variable.attrs),
         }
         if variable.dims:
             shape["dimension_names"] = [str(dim) for dim in variable.dims]
-        files[f"{name}/zarr.json"] = json.dumps(templates[values.dtype] | shape).encode()
+        files[f"{name}/zarr.json"] = json.dumps(templates[kind] | shape).encode()
         if values.size:
-            little = values.astype(values.dtype.newbyteorder("<"), copy=False)
-            files[f"{name}/{'.'.join(['c', *'0' * values.ndim])}"] = little.tobytes()
+            files[f"{name}/{'.'.join(['c', *'0' * values.ndim])}"] = _chunk_bytes(values)
     return files
+
+
+def _is_text(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "OUT"
+
+
+def _is_compressed(values: NDArray[Any]) -> bool:
+    return not _is_text(values) and values.nbytes >= _COMPRESSED
+
+
+def _in_one_chunk(variable: xr.Variable) -> bool:
+    return variable.nbytes <= _CHUNK or list(_chunks(variable)) == _whole(variable)
+
+
+def _whole(variable: xr.Variable) -> list[int]:
+    """The shape of the one chunk that holds all."""
+    return [max(1, size) for size in variable.shape]
+
+
+def _chunk_bytes(values: NDArray[Any]) -> bytes:
+    """The chunk that holds a whole array: strings as numcodecs' vlen-utf8, numbers little-endian, large ones packed."""
+    if _is_text(values):
+        return bytes(VLenUTF8().encode(values.astype(object).reshape(-1)))
+    little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+    return bytes(_BLOSC.encode(little)) if _is_compressed(values) else little.tobytes()
 
 
 async def _read(folder: Path) -> xr.Dataset:
