@@ -41,9 +41,9 @@ def test_seeds_of_one_recipe_are_one_architecture(tmp_path):
     found = {a.label: [m.name for m in a.members] for a in architectures(members)}
     assert found == {
         "base": ["base"],
-        "base, width 8 (10 steps)": ["base-s1", "base-s2", "base-s3"],
-        "base, width 8 (99 steps)": ["longer"],
-        "base, width 16": ["wide"],
+        "base (width 8, 10 steps)": ["base-s1", "base-s2", "base-s3"],
+        "base (width 8, 99 steps)": ["longer"],
+        "base (width 16)": ["wide"],
     }
 
 

@@ -131,16 +131,20 @@ def architectures(members: list[Member]) -> list[Architecture]:
     made = [Architecture(_label(group[0]), tuple(group)) for group in grouped.values()]
     labels = [a.label for a in made]
     return [
-        Architecture(f"{a.label} ({a.members[0].recipe.get('steps', '?')} steps)", a.members)
+        Architecture(_label(a.members[0], with_steps=True), a.members)
         if labels.count(a.label) > 1
         else a
         for a in made
     ]
 
 
-def _label(member: Member) -> str:
+def _label(member: Member, with_steps: bool = False) -> str:
+    """The variant, and in brackets what sets it apart; without a comma outside them, as labels stand in lists."""
     width = member.config.width
-    return member.config.variant if width == _PLAIN_WIDTH else f"{member.config.variant}, width {width}"
+    apart = [] if width == _PLAIN_WIDTH else [f"width {width}"]
+    if with_steps:
+        apart.append(f"{member.recipe.get('steps', '?')} steps")
+    return f"{member.config.variant} ({', '.join(apart)})" if apart else member.config.variant
 
 
 def _folders(folder: str | Path | None) -> list[Path]:

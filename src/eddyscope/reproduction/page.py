@@ -78,7 +78,7 @@ def _basis(found: Reproduction) -> str:
         )
     if few:
         said.append(
-            f"Verdicts on {', '.join(few)} are about single models: they compare these two trainings, and another "
+            f"Verdicts on {', '.join(few)} are about single models: they compare these trainings, and another "
             f"seed of the same architecture may differ (an architecture needs {MIN_SEEDS})."
         )
     return " ".join(said)
