@@ -178,6 +178,32 @@ def test_beyond_a_full_eigenproblem_the_leading_part_is_exact(
     np.testing.assert_allclose(np.abs(found["packed_field_modes"]), np.abs(whole["packed_field_modes"]), atol=1e-7)
 
 
+def test_equal_documents_count_once_among_leading_eigenvalues(
+    leading: None, in_blocks: Callable[..., es.Study]
+) -> None:
+    arrays, _ = planted.with_spectrum(np.arange(1, 31) ** -1.0, DOCUMENTS, LENGTH)  # all 30 are among the leading
+    arrays[10:25] = arrays[40]
+    ensemble = es.AttentionEnsemble.from_arrays(arrays[:, None])
+    found, whole = (run(ensemble, min_query=0).packed(0) for run in (in_blocks, es.analyze))
+    names = ["effective_rank_low", "effective_rank_high", "beta_published_low", "beta_resolved", "participation_ratio"]
+    for name in (f"field_{own}" for own in names):
+        np.testing.assert_allclose(found[name], whole[name], rtol=1e-6, err_msg=name)
+    reduced = [data["field_noise_reduced_eigenvalues"].values[:20] for data in (found, whole)]
+    np.testing.assert_allclose(*reduced, rtol=1e-6)
+    separated = whole["field_mode_separated"].values
+    np.testing.assert_array_equal(found["field_mode_separated"].values, separated)
+
+
+@pytest.mark.parametrize("documents", [4, 7, 8])
+def test_a_sketch_of_few_documents_says_so_of_the_participation_ratio(documents: int) -> None:
+    ensemble = es.AttentionEnsemble.from_arrays(attention()[:documents])
+    found, exact = es.analyze(ensemble, pod="randomized").packed(0), es.analyze(ensemble).packed(0)
+    for prefix in ("", "field_"):
+        name = f"{prefix}participation_ratio_status"
+        assert (documents < 8) == (set(exact[name].values.flat) == {"too few documents"})
+        assert set(found[name].values.flat) == {"too few documents" if documents < 8 else "leading eigenvalues alone"}
+
+
 def test_a_rank_beyond_the_known_eigenvalues_is_never_a_number(
     leading: None, in_blocks: Callable[..., es.Study]
 ) -> None:

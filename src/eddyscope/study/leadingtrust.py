@@ -104,11 +104,12 @@ def trust_leading(
     documents = vectors.shape[0]
     points = (vectors * np.sqrt(documents * eigenvalues))[kept]
     blocks, groups = sample.of_distinct(sample.blocks), sample.of_distinct(sample.groups)
+    if sample.repeated:
+        eigenvalues = _ritz(points)
     known = iter(range(1, 1 + parts.groups.size + len(parts.subsets)))
 
     def within(index: IntArray, part: int) -> FloatArray:
-        side = points[index] - points[index].mean(axis=0)
-        leading = np.maximum(np.linalg.eigvalsh(side.T @ side / index.size)[::-1], 0.0)
+        leading = _ritz(points[index])
         rest = max(sums.trace(part) - float(leading.sum()), 0.0)
         found = spectrum_measures(np.append(leading, rest), sums.participation_ratio(part), floor)
         found[_ENTROPY] = np.nan
@@ -138,6 +139,13 @@ def trust_leading(
         separated=north_separated(eigenvalues, kept.size),
         reduced=noise_reduced(eigenvalues, kept.size, sums.trace(0)),
     )
+
+
+def _ritz(points: FloatArray) -> FloatArray:
+    """Eigenvalues of some documents by Rayleigh-Ritz, from their leading scores, shape (document, rank)."""
+    side = points - points.mean(axis=0)
+    found: FloatArray = np.maximum(np.linalg.eigvalsh(side.T @ side / side.shape[0])[::-1], 0.0)
+    return found
 
 
 def _known_ranks(eigenvalues: FloatArray, energy: float, tolerances: tuple[float, ...]) -> FloatArray:

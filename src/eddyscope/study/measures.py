@@ -188,7 +188,10 @@ def measure_leading(
         values["entropy_rank"], statuses["entropy_rank"] = float("nan"), LEADING_ALONE
     values["participation_ratio"] = ratio
     if energy > 0:
-        statuses["participation_ratio"] = "ok" if np.isfinite(ratio) else LEADING_ALONE
+        unknown = "unresolved" if status == "ok" else LEADING_ALONE  # a sketch has no sum of squares
+        statuses["participation_ratio"] = "ok" if np.isfinite(ratio) else unknown
+        if documents < MIN_DOCUMENTS:
+            statuses["participation_ratio"] = "too few documents"
     if status != "ok":
         statuses = {name: status if known == "ok" else known for name, known in statuses.items()}
         words = [status if known == "ok" else known for known in words]
