@@ -29,6 +29,9 @@ SPECTRA = {
     "white noise": (noise(500, 2000), 60),
     "rank below what is asked for": (operator(np.concatenate([np.arange(1, 21) ** -1.0, np.zeros(380)])), 60),
     "equal eigenvalues": (operator(np.concatenate([np.ones(20), np.full(280, 0.1)])), 40),
+    "more equal eigenvalues than a block has vectors": (operator(np.repeat([1.0, 0.0], [100, 200])), 40),
+    "two such eigenvalues": (operator(np.repeat([1.0, 0.5, 0.0], [60, 60, 180])), 40),
+    "nearly equal ones": (operator(np.concatenate([1 - 1e-13 * np.arange(100), np.zeros(200)])), 60),
     "all of them": (operator(np.arange(1, 91) ** -1.0), 90),
     "nothing": (np.zeros((120, 120)), 20),
 }

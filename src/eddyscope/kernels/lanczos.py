@@ -2,7 +2,8 @@
 
 The operator is used through products with blocks of vectors alone. The basis is orthogonalised in full and twice
 against everything before it, and restarted with the leading Ritz vectors where it reaches its largest size (thick
-restart), so that no eigenvalue comes out twice and none is missed below the size of a block.
+restart), so that no eigenvalue comes out twice and none is missed below the size of a block. Where the basis becomes
+invariant, random directions are tried before it is believed.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def leading_pairs(
     count : int
         Pairs wanted.
     block : int
-        Vectors of a block; eigenvalues of a higher multiplicity may be missed.
+        Vectors of a block; of an eigenvalue of a higher multiplicity some may be missed beside many others.
     tolerance : float
         As a share of the largest eigenvalue.
     seed : int
@@ -95,6 +96,7 @@ def leading_pairs(
     held, products, converged, scale = 0, 0, 0, 0.0
     values: FloatArray = np.zeros(0)
     mixing: FloatArray = np.zeros((0, 0))
+    explored: FloatArray | None = None
     while products < _MOST_PRODUCTS:
         width = following.shape[1]
         basis[:, held : held + width] = following
@@ -118,8 +120,17 @@ def leading_pairs(
         converged = _leading_run(residuals <= tolerance * values[0])
         if progress is not None:
             progress(min(converged, count))
-        if converged >= count or following.shape[1] == 0:
+        if following.shape[1] == 0:
             break
+        if converged >= count:
+            if float(np.abs(coupling).max()) > tolerance * values[0]:
+                break
+            # The basis is invariant, so of what lies outside nothing is known: there may be more of an eigenvalue that
+            # has more vectors than a block. Random directions are tried until they change nothing.
+            if explored is not None and np.abs(values[:count] - explored).max() <= tolerance * values[0]:
+                break
+            explored = values[:count].copy()
+            following, _ = _orthonormal(np.zeros_like(left), basis[:, :held], following.shape[1], 0.0, rng)
         if held + following.shape[1] > most:
             kept = min((count + most) // 2, most - following.shape[1])
             basis[:, :kept] = basis[:, :held] @ mixing[:, :kept]
