@@ -332,6 +332,23 @@ def test_fewer_modes_take_less_memory_and_more_take_more() -> None:
     assert many - usual > (4 + 16) * 5 * 32 * entries  # and what they take in double precision meanwhile
 
 
+def test_many_modes_do_not_fit_where_few_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eddyscope.study.blockplan.resident_bytes", lambda: 10**8)
+    ensemble = es.AttentionEnsemble.from_arrays(attention())
+    budgets = range(200, 2000, 2)  # MB
+    least = [
+        next(mb for mb in budgets if _fits_in_memory(ensemble, Options(modes=modes), f"{mb}MB")) for modes in (8, 59)
+    ]
+    assert least[1] > least[0]
+
+
+def _fits_in_memory(ensemble: es.AttentionEnsemble, options: Options, budget: str) -> bool:
+    try:
+        return plan_blocks(ensemble, options, budget) is None
+    except UsageError:
+        return False
+
+
 @pytest.mark.parametrize("scratch", [5, "", b"here"])
 def test_what_is_no_scratch_folder_is_refused(scratch: Any) -> None:
     with pytest.raises(UsageError, match=r"scratch is .*, expected a folder"):

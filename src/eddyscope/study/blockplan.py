@@ -24,6 +24,8 @@ from eddyscope.study.podpart import KEPT_GRAM
 #: Measured on analyses in blocks: copies of one whole Gram, of one map by group, of one map (whatever the modes, at
 #: least, and for each mode of each window); and the rest.
 _GRAMS, _MAPS_BY_GROUP, _MAPS, _LEAST_MAPS, _MAPS_BY_MODE, _REST = 9, 8, 20, 60, 2.5, 160 << 20
+#: Copies of the modes of one head while they are formed in memory.
+_MODE_COPIES = 3
 #: Groups of the jackknife, whose statistics are kept apart.
 _GROUPS = 15
 #: Parts of the documents whose sums are taken, and doubles of a document that block Lanczos holds.
@@ -106,7 +108,7 @@ def plan_blocks(
         return None  # the fields are there already
     layers = _layers(ensemble)
     count, process = ensemble.count, resident_bytes()
-    in_memory = max(_whole(layer, count, len(layers), process, _shard(ensemble)) for layer in layers)
+    in_memory = max(_whole(layer, count, options, len(layers), process, _shard(ensemble)) for layer in layers)
     budget = given if given is not None else _free_bytes(process)
     if in_memory <= budget and not (stored and count > KEPT_GRAM) and not asked:
         return None
@@ -167,12 +169,14 @@ def _shard(ensemble: AttentionEnsemble) -> int:
     return min(fields.store.size, ensemble.count) if isinstance(fields, StoredFields) else 64
 
 
-def _whole(layer: _Layer, documents: int, layers: int, process: int, shard: int) -> int:
-    """Estimate of the analysis in memory."""
+def _whole(layer: _Layer, documents: int, options: Options, layers: int, process: int, shard: int) -> int:
+    """Estimate of the analysis in memory; that of a plan counts the modes that are kept by default."""
     g = layer.geometry
     model = ModelSize("", (g.causal,) * layers, 0, 0, 0, 0)
     work = Work(documents, max(g.queries, g.keys), layer.heads, 1, shard, g.max_lag, layer.item)
-    return cost(model, work, process, "analyze").total
+    beyond = window_count(options, g) * max(0, min(options.modes, documents) - Options.modes)
+    modes = beyond * g.size * (4 * layers * layer.heads + _MODE_COPIES * layer.item)
+    return cost(model, work, process, "analyze").total + modes
 
 
 def _blocks(
