@@ -335,7 +335,7 @@ def test_fewer_modes_take_less_memory_and_more_take_more() -> None:
 def test_many_modes_do_not_fit_where_few_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eddyscope.study.blockplan.resident_bytes", lambda: 10**8)
     ensemble = es.AttentionEnsemble.from_arrays(attention())
-    budgets = range(200, 2000, 2)  # MB
+    budgets = range(100, 1000)  # MB
     least = [
         next(mb for mb in budgets if _fits_in_memory(ensemble, Options(modes=modes), f"{mb}MB")) for modes in (8, 59)
     ]
