@@ -41,6 +41,12 @@ def test_a_series_has_a_line_a_layer_over_the_steps(bumps):
         assert line.get_xdata().tolist() == [0, 100, 400]
 
 
+def test_labels_of_neighbouring_steps_do_not_run_into_each_other(bumps):
+    found = compare(*(bumps(4, 4, seed=s) for s in range(5)), over=[0, 100, 400, 1400, 1500])
+    axes = next(a for a in draw_comparison(found).axes if a.get_title().startswith("mean octave"))
+    assert axes.get_xticks().tolist() == [0, 100, 400, 1500]
+
+
 def test_octaves_hold_the_differences_and_bold_those_that_stand(pair):
     figure = draw_octave_differences(pair)
     (axes,) = [a for a in figure.axes if a.get_title() == "far"]

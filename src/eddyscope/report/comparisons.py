@@ -34,6 +34,9 @@ from eddyscope.report.style import (
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
+#: Least distance of the labels of two steps, as a share of the axis.
+_LABEL_SHARE = 0.12
+
 #: What is drawn, with the title of its panel, and whether its axis is logarithmic.
 _PANELS = {
     "mean_octave": ("mean octave of the fluctuation, log2(1 + distance)", False),
@@ -159,8 +162,17 @@ def _over_steps(comparison: Comparison, name: str, axes: Axes) -> None:
     steps = np.array(comparison.steps)
     least = float(steps[steps > 0].min()) if (steps > 0).any() else 1.0
     axes.set_xscale("symlog", linthresh=least)
-    ticks = [s for s in steps if s == 0 or s in steps[:: max(1, len(steps) // 4)] or s == steps[-1]]
+    ticks = _legible(steps, np.asarray(axes.xaxis.get_transform().transform(steps.astype(np.float64))))
     fix_ticks(axes.xaxis, ticks, [f"{t:g}" for t in ticks])
+
+
+def _legible(steps: npt.NDArray[Any], places: FloatArray) -> list[float]:
+    """Steps whose labels do not run into each other: the last one, and before it those far enough from the next."""
+    kept: list[int] = []
+    for index in reversed(range(len(steps))):
+        if not kept or places[kept[-1]] - places[index] >= _LABEL_SHARE * np.ptp(places):
+            kept.append(index)
+    return [float(steps[index]) for index in reversed(kept)]
 
 
 def _line(axes: Axes, x: FloatArray, table: pd.DataFrame, colour: Any) -> None:

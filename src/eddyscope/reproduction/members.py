@@ -131,10 +131,7 @@ def architectures(members: list[Member]) -> list[Architecture]:
     made = [Architecture(_label(group[0]), tuple(group)) for group in grouped.values()]
     labels = [a.label for a in made]
     return [
-        Architecture(_label(a.members[0], with_steps=True), a.members)
-        if labels.count(a.label) > 1
-        else a
-        for a in made
+        Architecture(_label(a.members[0], with_steps=True), a.members) if labels.count(a.label) > 1 else a for a in made
     ]
 
 
