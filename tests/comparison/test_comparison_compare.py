@@ -36,6 +36,15 @@ def test_a_study_against_itself_differs_in_nothing(bumps):
     np.testing.assert_allclose(tested["difference"], (tested["kind"] == "ratio").astype(float))
 
 
+def test_a_study_whose_pod_is_approximate_is_named():
+    ensemble = es.AttentionEnsemble.from_arrays(planted.bump(24, 24, 6.0, 2.0)[:, None])
+    exact, sketched = es.analyze(ensemble), es.analyze(ensemble, pod="randomized")
+    notes = compare(exact, sketched, labels=["exact", "sketched"]).notes
+    said = [note for note in notes if "approximate (randomized POD)" in note]
+    assert len(said) == 1 and said[0].startswith("sketched: exponents and ranks")
+    assert f"at most {sketched.packed(0).attrs['largest_relative_difference']:.2g} of their size" in said[0]
+
+
 def test_values_and_intervals_are_those_of_the_summary(bumps):
     study = bumps(4, 9)
     found, summary = compare(study, bumps(5, 9, seed=3), labels=["a", "b"]), study.summary()

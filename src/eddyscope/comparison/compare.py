@@ -22,6 +22,7 @@ from eddyscope.comparison.subjects import (
     why_unpaired,
 )
 from eddyscope.errors import InputError
+from eddyscope.study.measures import APPROXIMATE
 from eddyscope.study.study import Study
 from eddyscope.study.summary import rank_name
 from eddyscope.trust.differences import holm
@@ -143,6 +144,7 @@ def compare(
         listed = ", ".join(f"{s.label} {c:.2f}" for s, c in zip(subjects, characters, strict=True))
         notes.append(f"Tokens differ in length (characters a token: {listed}): distances stand in characters too.")
     _note_seeds(subjects, notes)
+    _note_sketches(subjects, notes)
     values = _values(subjects, numbers, characters if in_characters else None)
     return Comparison(
         labels=tuple(s.label for s in subjects),
@@ -208,6 +210,18 @@ def _layers(subjects: list[Subject], notes: list[str]) -> list[Numbers]:
 
 def _heads(data: xr.Dataset) -> list[str]:
     return [str(h) for h in data["head"].values] if "head" in data.dims else ["mean"]
+
+
+def _note_sketches(subjects: list[Subject], notes: list[str]) -> None:
+    """Say whose exponents and ranks come from a randomized POD."""
+    for subject in subjects:
+        layers = [study.packed(layer).attrs for study in subject.studies for layer in study.layers]
+        apart = [float(own["largest_relative_difference"]) for own in layers if own.get("pod") == APPROXIMATE]
+        if apart:
+            notes.append(
+                f"{subject.label}: exponents and ranks of the field POD are approximate (randomized POD); on a sample "
+                f"its eigenvalues differ from the exact ones by at most {max(apart):.2g} of their size."
+            )
 
 
 def _note_seeds(subjects: list[Subject], notes: list[str]) -> None:
