@@ -94,6 +94,16 @@ def test_a_field_shows_its_size_and_where_its_weight_is():
 # --- figures for papers ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("pod", ["exact", "randomized"])
+def test_figures_for_papers_say_that_a_pod_is_approximate(pod, tmp_path):
+    ensemble = es.AttentionEnsemble.from_arrays(planted.bump(10, 16, 5.0, 2.0)[:, None])
+    study = es.analyze(ensemble, pod=pod, intervals=False)
+    names = ["eigenvalue_spectra", "lag_energy"]
+    write_paper_figures(study, tmp_path, formats=["svg"], names=names, widths=["one"])
+    with_words = [name for name in names if "POD approximate" in (tmp_path / f"{name}-one.svg").read_text()]
+    assert with_words == (["eigenvalue_spectra"] if pod == "randomized" else [])
+
+
 def test_figures_for_papers_have_the_widths_of_columns(causal, tmp_path):
     for path in write_paper_figures(causal, tmp_path, formats=["png"], names=["lag_energy", "modes"]):
         width = {"one": 3.35, "two": 7.0}[path.stem.rpartition("-")[2]]

@@ -21,6 +21,7 @@ from eddyscope.report.spectra import log_log, plot_eigenvalue_spectra, spectrum_
 from eddyscope.report.style import INK, fix_ticks, paper_style
 from eddyscope.report.views import View, views
 from eddyscope.schema import SIDES
+from eddyscope.study.measures import APPROXIMATE
 from eddyscope.study.study import Study
 from eddyscope.study.summary import octave_labels
 
@@ -30,6 +31,8 @@ _ACROSS = {"one": 2, "two": 4}
 #: Most panels of a figure; layers are then taken at even steps.
 _MOST = {"one": 6, "two": 12}
 _DPI = 300
+#: Figures that show eigenvalues or modes of the field POD, and say so where these are approximate.
+_OF_POD = ("mode_profiles", "modes", "eigenvalue_spectra", "complexity")
 #: Greys and dashes by which lines are told apart without colour.
 _LINES = (("#000000", "-"), ("#000000", (0, (4, 1.5))), ("#777777", "-"), ("#777777", (0, (1, 1.2))), ("#aaaaaa", "-"))
 
@@ -76,6 +79,8 @@ def write_paper_figures(
         for width in widths:
             with paper_style():
                 figure = PAPER_FIGURES[name](study, width, layers, heads)
+                if name in _OF_POD and study.packed(study.layers[0]).attrs.get("pod") == APPROXIMATE:
+                    figure.text(0.995, 0.005, f"POD {APPROXIMATE}", ha="right", va="bottom", fontsize=6, color=INK)
                 files += [save_as_it_is(figure, place / f"{name}-{width}.{kind}", _DPI) for kind in formats]
         return files
 
