@@ -16,6 +16,12 @@ def test_norths_rule_separates_modes_whose_gap_exceeds_their_error():
     assert list(north_separated(values, 4)) == [False, False, False, False, False]
 
 
+def test_what_is_left_by_rounding_is_no_mode():
+    assert list(north_separated(np.array([10.0, 5.0, 1e-16, 1e-18, 0.0]), 150)) == [True, True, False, False, False]
+    assert not north_separated(np.zeros(4), 150).any()
+    assert north_separated(np.zeros(0), 150).size == 0
+
+
 def test_halves_agree_on_the_modes_that_are_planted():
     rng = np.random.default_rng(0)
     fields = rng.normal(size=(150, 3_000))

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
 
+#: Eigenvalues below this share of the first, times their number, are rounding.
+_ROUNDING = 1e-13
+
 
 def north_separated(eigenvalues: FloatArray, samples: float) -> BoolArray:
     """Modes that North's rule calls separated: ``lambda_k - lambda_(k+1) > lambda_k sqrt(2/N)``.
@@ -24,8 +27,8 @@ def north_separated(eigenvalues: FloatArray, samples: float) -> BoolArray:
     Returns
     -------
     bool array, shape (rank,)
-        False also where the gap to the mode before is too small, since a mode mixes with both neighbours, and at the
-        last rank, whose neighbour is unknown.
+        False also where the gap to the mode before is too small, since a mode mixes with both neighbours, at the last
+        rank, whose neighbour is unknown, and where an eigenvalue is rounding, so that there is no mode.
 
     References
     ----------
@@ -35,7 +38,8 @@ def north_separated(eigenvalues: FloatArray, samples: float) -> BoolArray:
     gap = np.zeros(values.size, dtype=bool)
     gap[:-1] = values[:-1] - values[1:] > values[:-1] * np.sqrt(2.0 / samples)
     before = np.concatenate([np.ones(min(1, values.size), dtype=bool), gap[:-1]])
-    return np.asarray(gap & before)
+    exists = values > _ROUNDING * values.size * values[:1].sum()
+    return np.asarray(gap & before & exists)
 
 
 def excess_kurtosis(coefficients: FloatArray) -> FloatArray:
