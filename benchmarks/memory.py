@@ -150,7 +150,7 @@ def measure(case: Case, folder: Path) -> dict[str, Any]:
 def run(options: argparse.Namespace) -> None:
     """Measure peak memory and time of analyses of stores that are larger than their budget allows."""
     machine = describe(("eddyscope", "numpy", "scipy", "zarr"))
-    cases = QUICK if options.quick else CASES
+    cases: tuple[Case, ...] = QUICK if options.quick else CASES
     if options.documents not in (None, *(case.documents for case in cases)):
         known = " or ".join(str(case.documents) for case in cases)
         raise SystemExit(f"There is no case of {options.documents} documents; expected {known}.")
