@@ -6,6 +6,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -29,6 +30,7 @@ from eddyscope.study.heads import with_heads
 from eddyscope.study.layer import analyze_field, analyze_statistics
 from eddyscope.study.options import Options, make_options, refuse_overridden
 from eddyscope.study.sample import Sample, sample_of
+from eddyscope.study.sidebyside import side_by_side, threads_for
 from eddyscope.study.study import Study
 
 
@@ -169,11 +171,7 @@ def analyze(
 
         nodes = layers_on(ensemble, options, sample, workers, dask, progress, plan)
     else:
-        nodes = {}
-        for done, name in enumerate(ensemble.layers):
-            if progress is not None:
-                progress(name, done, len(ensemble.layers))
-            nodes[name] = analyze_layer(ensemble, name, options, sample, plan, within(progress, ensemble.layers, done))
+        nodes = _layer_by_layer(ensemble, options, sample, plan, progress)
     if progress is not None:
         progress("", len(ensemble.layers), len(ensemble.layers))
     _warn_of_sinks(nodes)
@@ -186,6 +184,30 @@ def analyze(
         "versions": {**ensemble.provenance.get("versions", {}), **package_versions()},
     }
     return Study(tree, provenance, ensemble.documents)
+
+
+def _layer_by_layer(
+    ensemble: AttentionEnsemble | AttentionStatistics,
+    options: Options,
+    sample: Sample,
+    plan: BlockPlan | None,
+    progress: Callable[[str, int, int], None] | None,
+) -> dict[str, xr.Dataset]:
+    """Results of all layers, in their order."""
+    names = list(ensemble.layers)
+
+    def work(name: str) -> xr.Dataset:
+        advance = within(progress, names, names.index(name))
+        return analyze_layer(ensemble, name, options, sample, plan, advance)
+
+    threads = threads_for(ensemble) if plan is None and isinstance(ensemble, AttentionEnsemble) else 1
+    nodes = {}
+    with closing(side_by_side(work, names, threads)) as results:
+        for done, name in enumerate(names):
+            if progress is not None:
+                progress(name, done, len(names))
+            nodes[name] = next(results)
+    return nodes
 
 
 def _warn_of_masked_half(ensemble: AttentionEnsemble, options: Options) -> None:
