@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from eddyscope.kernels.laggroups import LagGroups, lag_groups
 from eddyscope.kernels.lagstats import lag_covariance, standardise, take_out_mean
 
 LAGS, DOCUMENTS, ROWS = 6, 11, 4
@@ -74,3 +75,19 @@ def test_standardised_covariance_has_a_diagonal_of_one(rows):
     np.testing.assert_allclose(
         standard[0, 1], found.fluctuation[0, 1] / np.sqrt(np.prod(np.diag(found.fluctuation)[:2]))
     )
+
+
+def test_groups_without_documents_have_no_moments_and_change_those_of_no_others(rows):
+    u = rows - rows.mean(axis=1, keepdims=True)
+    sums = lag_groups(u, np.arange(DOCUMENTS) % 3)
+    empty = LagGroups(
+        np.concatenate([sums.products, np.zeros((1, LAGS, LAGS))]),
+        np.concatenate([sums.sums, np.zeros((1, LAGS, ROWS))]),
+        np.append(sums.counts, 0),
+    )
+    alone, others = np.array([False, False, False, True]), np.array([True, True, False, True])
+    expected = covariance_of(rows[:, np.arange(DOCUMENTS) % 3 < 2])
+    assert np.isnan(empty.energy(alone)).all() and np.isnan(empty.covariance(alone)).all()
+    np.testing.assert_allclose(empty.covariance(others), expected, atol=1e-12)
+    np.testing.assert_allclose(empty.energy(others), np.diag(expected), atol=1e-12)
+    np.testing.assert_allclose(empty.without_each[3], covariance_of(rows), atol=1e-12)

@@ -91,10 +91,14 @@ class LagGroups:
 
         NaN where there are no documents.
         """
-        with np.errstate(invalid="ignore"):
-            weights = members / (members @ self.counts)[..., None]
+        weights = self._weights(members)
         own = np.tensordot(weights, self.sums, 1)  # one product, where a sum over chosen groups would copy them first
         return own, np.tensordot(weights, self.products, 1) - self._squared(own)
+
+    def _weights(self, members: BoolArray) -> FloatArray:
+        """What makes sums over groups means over their documents; NaN where they have none."""
+        documents = (members @ self.counts)[..., None]
+        return np.asarray(members / np.where(documents > 0, documents, np.nan))
 
     def _squared(self, field: FloatArray) -> FloatArray:
         """Mean over rows of the products of a field, shape (..., lag, row), with itself."""
@@ -134,8 +138,7 @@ class LagGroups:
     def energy(self, members: BoolArray | None = None) -> FloatArray:
         """Mean square of the fluctuation of the documents of some groups (all by default) at each lag, shape (lag,)."""
         members = np.ones(self.counts.size, dtype=bool) if members is None else members
-        with np.errstate(invalid="ignore"):
-            weights = members / (members @ self.counts)
+        weights = self._weights(members)
         own = np.tensordot(weights, self.sums, 1)
         return np.asarray(weights @ np.einsum("gdd->gd", self.products) - (own**2).mean(axis=1))
 
