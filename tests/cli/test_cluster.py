@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -112,10 +113,12 @@ def test_a_scheduler_that_does_not_answer_is_said_in_seconds(
         )
     assert time.monotonic() - started < 30
     assert done.status == 1
-    assert done.err.splitlines() == [
-        f"Error: No scheduler answers at '{address}' ([Errno 111] Connection refused). Is it running, and reachable "
-        "from here?"
-    ]
+    (line,) = done.err.splitlines()
+    reason = re.fullmatch(
+        rf"Error: No scheduler answers at '{address}' \((.*)\)\. Is it running, and reachable from here\?", line
+    )
+    # On a busy machine it may be the time that runs out first.
+    assert reason and ("Connection refused" in reason[1] or "Timed out" in reason[1])
     assert not (tmp_path / "f.zarr").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tiny_models import tiny
 import eddyscope as es
 from eddyscope.capture.options import Options
 from eddyscope.capture.session import opened, versions
-from eddyscope.cluster.engine import Engine, connected
+from eddyscope.cluster.engine import Engine, _reason, connected
 from eddyscope.cluster.handing import take
 from eddyscope.cluster.job import Receipt
 from eddyscope.cluster.outcome import attempt
@@ -135,3 +136,12 @@ def test_loggers_are_silent_meanwhile_and_as_they_were_afterwards(client: Any) -
     assert logger.level == before
     with connected(None, client, loud=True):
         assert logger.level == before
+
+
+def test_the_reason_of_a_failure_is_the_deepest_that_says_something() -> None:
+    error = OSError("Timed out after 5 s.\nand more")
+    error.__cause__ = asyncio.CancelledError()
+    outer = RuntimeError("outer")
+    outer.__cause__ = error
+    assert _reason(outer) == "Timed out after 5 s"
+    assert _reason(KeyError()) == "KeyError"

@@ -251,10 +251,13 @@ def _distributed(module: str = "") -> Any:
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of the deepest cause."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    """The first line of the deepest cause that says something."""
+    reason = type(error).__name__
+    cause: BaseException | None = error
+    while cause is not None:
+        reason = (str(cause).strip().splitlines() or [reason])[0]
+        cause = cause.__cause__
+    return reason.rstrip(".")
 
 
 @contextmanager
