@@ -3,7 +3,7 @@
 ``python -m benchmarks memory`` writes two stores of synthetic fields and analyses each in a process of its own:
 5,000 documents of 256 tokens, field POD for four bands; 20,000 documents of 64 tokens, leading 200 eigenvalues and
 the exact total energy. Both within 2 GB. Each case is kept as soon as it is measured; ``--documents 20000`` takes one
-alone, and ``--tokens 256`` beside it makes its documents as long as those of the other (half an hour on one core).
+alone, and ``--tokens 256`` beside it makes its documents as long as those of the other.
 """
 
 from __future__ import annotations
