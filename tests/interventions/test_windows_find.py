@@ -18,6 +18,7 @@ from eddyscope.interventions.layers import attention_layers
 from eddyscope.interventions.losses import Yardstick
 from eddyscope.interventions.windows.cost import keys_kept, keys_read
 from eddyscope.interventions.windows.find import SEARCHED, divide
+from eddyscope.interventions.windows.plan import LayerWindow, WindowPlan, describe_model
 from eddyscope.interventions.windows.removal import Removal, visible
 
 MEASURED = {"windows": [2, 8], "measurements": 12}
@@ -123,6 +124,17 @@ def test_a_plan_comes_back_from_its_file(tmp_path: Path) -> None:
         ({"layers": [{"name": "a"}]}, r"KeyError\('window'\) in it"),
         ({"sink": "mask"}, r"it has sink 'mask'"),
         ({"layers": []}, r"it has no layers"),
+        ({"format_version": 0}, r"it has no format_version"),
+        ({"context": 0}, r"it has a context of 0"),
+        (
+            {"model": {"id": "x", "class": "GPT", "layers": 1, "heads": "4", "kv_heads": 4}},
+            r"a model with heads of '4'",
+        ),
+        (
+            {"model": {"id": "x", "class": "GPT", "layers": 2, "heads": 4, "kv_heads": 4}},
+            r"1 layers where its model has 2",
+        ),
+        ({"layers": [{"name": "a", "window": 4, "heads": []}]}, r"it has no window for the heads of 'a'"),
     ],
 )
 def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
@@ -136,13 +148,27 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, change: dict[str, Any
         es.windows.load(place)
     with pytest.raises(StoreError, match="There is no plan of windows"):
         es.windows.load(tmp_path / "none.json")
+    place.write_text("[" * 100_000)
+    with pytest.raises(StoreError, match="is not JSON"):
+        es.windows.load(place)
+
+
+@pytest.mark.parametrize("heads", [(2,), (2,) * 3, (2,) * 5])
+def test_a_plan_for_other_heads_of_a_layer_is_refused_and_changes_nothing(heads: tuple[int, ...]) -> None:
+    model = gpt()
+    layers = attention_layers(model)
+    rows = tuple(LayerWindow(layer.name, 2, heads) for layer in layers)
+    plan = WindowPlan(describe_model(model, layers), 20, "keep", rows)
+    with pytest.raises(InputError, match=f"windows for {len(heads)} heads of layer 'blocks.0.attention'.* has 4 there"):
+        es.windows.apply(model, plan)
+    assert not any(module.edits for module in model.attentions())
 
 
 @pytest.mark.parametrize(
     ("other", "said"),
     [
         (lambda: tiny("gpt2"), r"made for a GPT, not for a GPT2LMHeadModel"),
-        (lambda: gpt(layers=3), r"made for 2 layers, among them '2 layers'; this GPT has 3"),
+        (lambda: gpt(layers=3), r"made for 2 layers; this GPT has 3"),
         (lambda: gpt(heads=8), r"made for a model with 4 heads; this GPT has 8"),
     ],
 )

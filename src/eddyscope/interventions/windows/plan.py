@@ -99,9 +99,9 @@ class WindowPlan:
             raise InputError(f"The windows were made for a {self.model['class']}, not for a {found}.", _REMEDY)
         names, own = [layer.name for layer in layers], [layer.name for layer in self.layers]
         if names != own:
-            odd = next((a for a, b in zip(own, names, strict=False) if a != b), f"{len(own)} layers")
+            odd = next((f", among them '{a}'" for a, b in zip(own, names, strict=False) if a != b), "")
             raise InputError(
-                f"The windows were made for {len(own)} layers, among them '{odd}'; this {found} has {len(names)}: "
+                f"The windows were made for {len(own)} layers{odd}; this {found} has {len(names)}: "
                 f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}.",
                 _REMEDY,
             )
@@ -109,6 +109,13 @@ class WindowPlan:
             if self.model[name] != there:
                 raise InputError(
                     f"The windows were made for a model with {self.model[name]} {name}; this {found} has {there}.",
+                    _REMEDY,
+                )
+        for mine, layer in zip(self.layers, layers, strict=True):
+            if mine.heads is not None and len(mine.heads) != layer.heads:
+                raise InputError(
+                    f"The plan has windows for {len(mine.heads)} heads of layer '{mine.name}'; this {found} has "
+                    f"{layer.heads} there.",
                     _REMEDY,
                 )
         return layers
@@ -165,14 +172,14 @@ def load(path: str | Path) -> WindowPlan:
         content = json.loads(place.read_text(encoding="utf-8"))
     except OSError as error:
         raise StoreError(f"There is no plan of windows at '{path}' ({error.strerror}).", _MAKE) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"'{place}' is not JSON.", _MAKE) from error
-    if not isinstance(content, dict) or type(content.get("format_version")) is not int:
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if type(version) is not int or version < 1:
         raise StoreError(f"'{place}' is not a plan of windows: it has no format_version.", _MAKE)
-    if content["format_version"] > FORMAT_VERSION:
+    if version > FORMAT_VERSION:
         raise StoreError(
-            f"'{place}' has format {content['format_version']}; this version of eddyscope reads up to "
-            f"{FORMAT_VERSION}.",
+            f"'{place}' has format {version}; this version of eddyscope reads up to {FORMAT_VERSION}.",
             "Update eddyscope.",
         )
     return _from_dict(content, place)
@@ -191,10 +198,24 @@ def _from_dict(content: dict[str, Any], place: Path) -> WindowPlan:
         shape = {name: model[name] for name in ("id", "class", "layers", "heads", "kv_heads")}
     except (KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"'{place}' is not a plan of windows: {error!r} in it.", _MAKE) from error
-    numbers = [context, *(w for layer in layers for w in (layer.window, *layer.each))]
-    wrong = [n for n in numbers if type(n) is not int or n < 1]
-    if wrong or sink not in SINKS or not layers:
-        said = f"a window of {wrong[0]!r}" if wrong else f"sink {sink!r}" if layers else "no layers"
+    said = _wrong(shape, context, sink, layers)
+    if said is not None:
         raise StoreError(f"'{place}' is not a plan of windows: it has {said}.", _MAKE)
     rest = {k: v for k, v in content.items() if k not in ("format_version", "model", "context", "sink", "layers")}
     return WindowPlan(shape, context, sink, tuple(layers), rest)
+
+
+def _wrong(model: dict[str, Any], context: Any, sink: Any, layers: list[LayerWindow]) -> str | None:
+    """What no plan has, in words; None where all is as it should be."""
+    if sink not in SINKS:
+        return f"sink {sink!r:.40}"
+    if not layers:
+        return "no layers"
+    windows = [("a window", window) for layer in layers for window in (layer.window, *layer.each)]
+    sizes = [(f"a model with {name}", model[name]) for name in ("layers", "heads", "kv_heads")]
+    for name, number in [("a context", context), *sizes, *windows]:
+        if type(number) is not int or number < 1:
+            return f"{name} of {number!r:.40}"
+    if len(layers) != model["layers"]:
+        return f"{len(layers)} layers where its model has {model['layers']}"
+    return next((f"no window for the heads of '{layer.name}'" for layer in layers if layer.heads == ()), None)
