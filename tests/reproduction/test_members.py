@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -60,6 +62,58 @@ def test_what_cannot_take_part_is_named_with_the_reason(tmp_path):
     assert [note.partition(":")[0] for note in notes] == ["again", "broken", "deep", "other-letters"]
     for note, reason in zip(notes, ("same training as a-good-one", "JSON", "has 7 layers", "vocabulary"), strict=True):
         assert reason in note
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda place: (place / "model.safetensors").unlink(), "cannot be read .*do not exist"),
+        (lambda place: (place / "model.safetensors").write_bytes(b"cut"), "cannot be read .*as safetensors"),
+        (lambda place: reweigh(place, lambda w: w.pop("norm.bias")), "cannot be read .*missing: norm.bias"),
+        (lambda place: reweigh(place, lambda w: w["norm.bias"].fill_(float("nan"))), "its weights hold NaN or Inf"),
+        (lambda place: reconfigure(place, lambda c: c["config"].update(layers=6.0)), "layers is 6.0; expected a whole"),
+        (lambda place: reconfigure(place, lambda c: c.update(training=[1])), "cannot be read"),
+        (lambda place: reconfigure(place, lambda c: c["training"].update(validation_loss="low")), "cannot be read"),
+        (lambda place: (place / "config.json").rename(place / "checkpoint.safetensors"), "its training has not ended"),
+    ],
+)
+def test_weights_that_cannot_be_used_are_named_before_anything_is_measured(tmp_path, spoil, reason):
+    trained(tmp_path, "good")
+    trained(tmp_path, "spoilt", seed=2)
+    spoil(tmp_path / "spoilt")
+    members, notes = find_members(tmp_path, bundled=["base"])
+    assert [member.name for member in members] == ["base", "good"]
+    (note,) = notes
+    assert re.match(rf"spoilt: left out, .*{reason}", note), note
+    assert note.endswith(".") and ".)" not in note
+
+
+def test_a_model_rebuilt_with_shared_heads_is_no_training(tmp_path):
+    from eddyscope.models.config import GPTConfig
+    from eddyscope.models.folder import build, save_model
+
+    trained(tmp_path, "good", seed=2)
+    config = GPTConfig(heads=2, width=8)
+    save_model(build(config, list(find_members()[0][0].vocabulary), kept=[[0]] * 6), tmp_path / "shared")
+    members, notes = find_members(tmp_path, bundled=["base"])
+    assert [member.name for member in members] == ["base", "good"]
+    assert notes == ["shared: left out, its heads share patterns, and no training gave it."]
+
+
+def reweigh(place, change):
+    """Change the weights in a folder."""
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(place / "model.safetensors")
+    change(weights)
+    save_file(weights, place / "model.safetensors")
+
+
+def reconfigure(place, change):
+    """Change the config in a folder."""
+    content = json.loads((place / "config.json").read_text())
+    change(content)
+    (place / "config.json").write_text(json.dumps(content))
 
 
 def test_a_repeated_bundled_training_counts_once(tmp_path):

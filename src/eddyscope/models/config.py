@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,8 @@ class GPTConfig:
             )
         for name in ("vocab_size", "context", "layers", "heads", "width"):
             value = getattr(self, name)
-            if value < 1:
-                raise UsageError(f"The model's {name} is {value}; expected a whole number of at least 1.")
+            if type(value) is bool or not isinstance(value, Integral) or value < 1:
+                raise UsageError(f"The model's {name} is {value!r:.40}; expected a whole number of at least 1.")
         if self.width % self.heads:
             raise UsageError(
                 f"The model's width {self.width} is not a multiple of its {self.heads} heads.",

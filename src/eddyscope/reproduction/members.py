@@ -12,6 +12,9 @@ from eddyscope.errors import EddyscopeError, InputError
 from eddyscope.models.config import BUNDLED, GPTConfig, names
 from eddyscope.reproduction.evidence import LAYERS
 
+#: Files that make a folder one of a training; the first is written at its end.
+CONFIG, CHECKPOINT = "config.json", "checkpoint.safetensors"
+
 #: Width of the bundled models, which labels do not repeat.
 _PLAIN_WIDTH = 128
 
@@ -86,7 +89,7 @@ def find_members(
     members : list of Member
         The standard model first.
     notes : list of str
-        Folders that were left out, and why.
+        Folders that were left out, and why: those whose weights cannot be used, too, before anything is measured.
 
     Raises
     ------
@@ -104,13 +107,16 @@ def find_members(
     notes: list[str] = []
     found = 0
     for place in _folders(folder):
+        if not (place / CONFIG).is_file():
+            notes.append(f"{place.name}: left out, its training has not ended.")
+            continue
         try:
             member = _read(place, place.name)
-        except (EddyscopeError, TypeError, KeyError) as error:
-            notes.append(f"{place.name}: left out, it cannot be read ({error}).")
+            reason = _unfit(member, members) or _unusable(place)
+        except (EddyscopeError, TypeError, KeyError, ValueError, AttributeError, RecursionError) as error:
+            notes.append(f"{place.name}: left out, it cannot be read ({str(error).rstrip('.')}).")
             continue
         found += 1
-        reason = _unfit(member, members)
         if reason:
             notes.append(f"{member.name}: left out, {reason}.")
         else:
@@ -150,7 +156,7 @@ def _folders(folder: str | Path | None) -> list[Path]:
     place = Path(folder)
     if not place.is_dir():
         raise InputError(f"'{folder}' is not a folder.", "Give the folder that holds the folders of training runs.")
-    return [p for p in sorted(place.iterdir()) if (p / "config.json").is_file()]
+    return [p for p in sorted(place.iterdir()) if (p / CONFIG).is_file() or (p / CHECKPOINT).is_file()]
 
 
 def _read(folder: Path, name: str) -> Member:
@@ -167,6 +173,25 @@ def _read(folder: Path, name: str) -> Member:
         recipe=dict(training.get("recipe") or {}),
         loss=None if loss is None else float(loss),
     )
+
+
+def _unusable(folder: Path) -> str:
+    """Why the weights in a folder cannot take part; empty where they can.
+
+    Raises
+    ------
+    StoreError
+        Where they cannot be read.
+    """
+    from eddyscope.models.folder import read_model
+    from eddyscope.models.shared import SharedGPT
+
+    model = read_model(folder)
+    if isinstance(model, SharedGPT):
+        return "its heads share patterns, and no training gave it"
+    if not all(bool(weights.isfinite().all()) for weights in model.state_dict().values()):
+        return "its weights hold NaN or Inf"
+    return ""
 
 
 def _unfit(member: Member, others: list[Member]) -> str:
