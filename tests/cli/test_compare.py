@@ -92,3 +92,10 @@ def test_what_is_there_is_not_overwritten(typed, folders, tmp_path):
     got = typed("compare", folders / "step-0", folders / "step-10", "--out", place)
     assert got.status == 1 and "exists and is not empty" in got.err
     assert [p.name for p in place.iterdir()] == ["mine.txt"]
+
+
+def test_a_group_given_twice_is_refused_and_not_replaced(typed, folders):
+    a, b, c = (folders / f"step-{s}" for s in (0, 10, 100))
+    got = typed("compare", "--group", f"far={a}", f"far={b}", f"near={c}")
+    assert got.status == 2
+    assert "Error: The group 'far' is given twice. Write all of its studies after one 'far='." in got.err

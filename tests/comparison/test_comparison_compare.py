@@ -227,6 +227,8 @@ def test_studies_without_intervals_have_differences_without_them():
         (lambda s: compare(groups={"a": [s], "b": []}), r"^The group 'b' is empty\.$"),
         (lambda s: compare(s, s, over="epoch"), r"^over is 'epoch'; expected 'step' or a list of steps\.$"),
         (lambda s: compare(s, s, over="step", labels=["a", "b1"]), r"^'a' does not end in a training step\. Name the"),
+        (lambda s: compare(s, s, over="step", labels=["10", "20k"]), r"^'20k' does not end in a training step\."),
+        (lambda s: compare(s, s, over="step"), r"^'study \(1\)' does not end in a training step\. Name the"),
         (lambda s: compare(s, s, over=[1, 1]), r"are not one for each of the 2 studies, each once\.$"),
         (lambda s: compare(groups={"a": [s], "b": [s]}, over="step"), r"takes studies, not groups\.$"),
         (lambda s: compare(s, "study"), r"^One of the studies is str, expected a Study\. Open it with"),
@@ -235,6 +237,25 @@ def test_studies_without_intervals_have_differences_without_them():
 def test_what_does_not_fit_together_is_refused(bumps, call, message):
     with pytest.raises(es.EddyscopeError, match=message):
         call(bumps(4))
+
+
+@pytest.mark.parametrize("labels", [("10", "x-0200"), ("a/10/out", "a/200/out"), ("b-10/study.zarr", "200.zarr")])
+def test_steps_stand_at_the_end_of_a_folders_name(bumps, labels):
+    assert compare(bumps(4), bumps(9), labels=labels, over="step").steps == (10, 200)
+
+
+@pytest.mark.parametrize("known", [("model", "weights_sha256"), ("file", "sha256")])
+def test_one_training_is_no_two_seeds(bumps, known):
+    def training(number, digest):
+        study, (what, name) = bumps(4, seed=number), known
+        return es.Study(study.data, study.provenance | {what: {name: digest}}, study.documents)
+
+    one, again, other = training(0, "a"), training(1, "a"), training(2, "b")
+    with pytest.raises(
+        es.EddyscopeError, match=r"^Studies 1 and 3 of the group 'g' are of one model, which would count"
+    ):
+        compare(groups={"g": [one, other, again], "h": [other]})
+    assert len(compare(groups={"g": [one, other], "h": [again]}).differences)
 
 
 def test_a_group_of_other_documents_is_refused(bumps):

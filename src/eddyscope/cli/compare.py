@@ -74,7 +74,7 @@ def compare_command(
         if group:
             named = [*group, *(studies or [])]
             with display.stage("reading", "Reading the studies"):
-                groups = {name: [_open(path) for path in paths] for name, paths in map(_group, named)}
+                groups = {name: [_open(path) for path in paths] for name, paths in _groups(named).items()}
             found = compare(groups=groups, over=over, paired=paired or None)
             shown = {f"{name} {i + 1}": study for name, members in groups.items() for i, study in enumerate(members)}
         else:
@@ -106,6 +106,15 @@ def _open(path: str) -> Study:
     from eddyscope.store import open_study
 
     return open_study(path.strip())
+
+
+def _groups(texts: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, paths in map(_group, texts):
+        if name in found:
+            raise UsageError(f"The group '{name}' is given twice.", f"Write all of its studies after one '{name}='.")
+        found[name] = paths
+    return found
 
 
 def _group(text: str) -> tuple[str, list[str]]:

@@ -80,7 +80,7 @@ def make_subjects(
 
 
 def _check_group(subject: Subject, paired: bool | None) -> None:
-    """Seeds of a group must have read the same documents, since their replicates are averaged."""
+    """Seeds of a group must be different trainings, and have read the same documents: their replicates are averaged."""
     for other in subject.studies[1:]:
         unknown = subject.first.documents is None and other.documents is None
         if not same_documents(subject.first, other) and not (paired and unknown):
@@ -89,6 +89,23 @@ def _check_group(subject: Subject, paired: bool | None) -> None:
                 "Let all seeds of a group read the same text, with the same context and seed; of arrays that are known "
                 "to belong together say so (paired=True, --paired).",
             )
+    weights = [weights_of(study) for study in subject.studies]
+    for place, known in enumerate(weights):
+        if known is not None and known in weights[:place]:
+            raise InputError(
+                f"Studies {weights.index(known) + 1} and {place + 1} of the group '{subject.label}' are of one model, "
+                "which would count as two seeds.",
+                "Give each training once.",
+            )
+
+
+def weights_of(study: Study) -> str | None:
+    """What tells one training from another: the digest of its weights, or of the file of arrays; None if not known."""
+    digests = (
+        (study.provenance.get("model") or {}).get("weights_sha256"),
+        (study.provenance.get("file") or {}).get("sha256"),
+    )
+    return next((str(digest) for digest in digests if digest), None)
 
 
 def _unique(names: list[str]) -> list[str]:
@@ -136,14 +153,15 @@ def characters_per_token(study: Study) -> float:
 
 
 def step_of(label: str) -> float:
-    """Training step at the end of a label, such as ``000100`` or ``base-100``.
+    """Training step at the end of a label, or of a folder in it: ``000100``, ``base-100``, ``step-100/study.zarr``.
 
     Raises
     ------
     UsageError
-        Where there is no number.
+        Where there is no number at the end of a part; the number in brackets by which equal names are told apart is
+        none.
     """
-    found = re.search(r"(\d+)\D*$", label)
+    found = re.search(r"(\d+)(?:\.zarr)?(?:/[^/\d]*)*$", label)
     if found is None:
         raise UsageError(
             f"'{label}' does not end in a training step.",
