@@ -149,3 +149,16 @@ def test_the_plan_in_words() -> None:
     assert "budget     6.0 GB: enough for run --keep statistics, capture --store\n" in text
     assert plan().line("store") == "667 passes of 3 documents, up to 2.3 GB of memory, up to 32 GB on disk in 32 shards"
     assert np.all(plan().table().to_numpy() >= 0)
+
+
+def test_blocks_of_rows_take_no_more_than_the_maps_that_they_are_cut_from() -> None:
+    for batch, tokens in ((1, 64), (1, 256), (16, 256), (16, 2048)):
+        sizes = {"documents": 100, "tokens": tokens, "batch": batch, "shard": batch}
+        blocks, hooks = (plan(way=way, **sizes).costs["store"].total for way in ("blocks", "hooks"))
+        assert blocks <= hooks
+    # One document of 64 tokens: three maps of nine heads, and what is kept of them.
+    short = plan(way="blocks", documents=1, tokens=64, batch=1, shard=1).costs["store"].memory["work"]
+    longer = (
+        plan(way="blocks", documents=1, tokens=64, batch=1, shard=1, of=model(heads=18)).costs["store"].memory["work"]
+    )
+    assert longer - short == 3 * 4 * 9 * 64**2

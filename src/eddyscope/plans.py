@@ -279,9 +279,10 @@ def _reading(model: ModelSize, work: Work) -> int:
     most = max((work.entries(causal) for causal in model.layers), default=0)
     reduced = 4 * work.batch * work.kept * (most + work.tokens**2)
     activations += _PASS
-    if work.way == "blocks":
-        return activations + _BLOCKS + 4 * work.batch * work.kept * most
-    return activations + _MAPS * 4 * work.batch * model.heads * work.tokens**2 + reduced
+    maps = _MAPS * 4 * work.batch * model.heads * work.tokens**2
+    if work.way == "blocks":  # which are no larger than the maps
+        return activations + min(_BLOCKS, maps) + 4 * work.batch * work.kept * most
+    return activations + maps + reduced
 
 
 def _statistics(work: Work, causal: bool) -> int:
