@@ -72,6 +72,8 @@ def test_search_and_reported_loss_share_no_source_block() -> None:
     assert len(second) == 24
     with pytest.raises(InputError, match=r"The 4 documents are one stretch of text"):
         divide(read.select(np.arange(4)), SEARCHED, 0)
+    with pytest.raises(InputError, match=r"^One document leaves none .* Give two or more"):
+        divide(read.select(np.arange(1)), SEARCHED, 0)
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -128,3 +128,19 @@ def test_still_positions_have_no_coherence():
 
 def test_the_threshold_is_that_of_an_exponential():
     assert coherence_threshold(np.array(1 / 150)) == pytest.approx(np.log(20) / 150)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(4))
+def test_amplitudes_that_vary_by_rounding_alone_have_no_correlation(dtype, seed):
+    rows = np.tril(np.random.default_rng(seed).random((1, 1, 12, 12)))
+    field = LagField.from_dense(
+        (rows / rows.sum(-1, keepdims=True)) * np.array([1.0, 0.9])[:, None, None, None], causal=True
+    )
+    values = field.values[:, 0].astype(dtype)
+    # About the mean of two documents both deviate by the same amount: amplitudes are equal, coherence is 1.
+    mean = values.astype(np.float64).mean(axis=0)
+    pairs = field_pairs(values, field.geometry, key_transform(12, 3.0, 6.0), mean)
+    seen = np.tril(np.ones((12, 12), dtype=bool))
+    np.testing.assert_allclose(np.abs(pairs.coherence[seen]), 1, rtol=1e-5)
+    assert np.isnan(pairs.amplitude_correlation).all()

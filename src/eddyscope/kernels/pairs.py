@@ -16,6 +16,10 @@ FloatArray = NDArray[np.floating[Any]]
 ComplexArray = NDArray[np.complexfloating[Any, Any]]
 
 
+#: Variance of an amplitude, over its squared mean, that is rounding.
+_ROUNDING = 1e-12
+
+
 @dataclass(frozen=True)
 class PairStatistics:
     """What can be said of x and y, both complex, over documents; all arrays of the shape (query, key).
@@ -151,11 +155,13 @@ class PairSums:
         Returns
         -------
         PairStatistics
-            NaN where there is no energy; the phase consistency also below two documents.
+            NaN where there is no energy; the phase consistency also below two documents, the amplitude correlation
+            where an amplitude does not vary.
         """
         count = self.documents
         own_mean, mean = self.own_amplitude / count, self.amplitude / count
-        spread = (self.own_power / count - own_mean**2) * (self.power / count - mean**2)
+        own_spread, spread = self.own_power / count - own_mean**2, self.power / count - mean**2
+        vary = (own_spread > _ROUNDING * own_mean**2) & (spread > _ROUNDING * mean**2)
         energy = self.own_power * self.power
         with np.errstate(divide="ignore", invalid="ignore"):
             agreement = (np.abs(self.direction) ** 2 - count) / (count * (count - 1.0))
@@ -163,9 +169,7 @@ class PairSums:
                 np.where(energy > 0, self.crossed / np.sqrt(energy), np.nan),
                 np.where(energy > 0, self.weighted / energy, np.nan),
                 np.where(energy > 0, agreement, np.nan),
-                np.where(
-                    spread > 0, (self.shared / count - own_mean * mean) / np.sqrt(np.maximum(spread, 0.0)), np.nan
-                ),
+                np.where(vary, (self.shared / count - own_mean * mean) / np.sqrt(own_spread * spread), np.nan),
             )
         beyond = np.abs(found.coherence) > 1  # by rounding
         found.coherence[beyond] /= np.abs(found.coherence[beyond])

@@ -161,6 +161,10 @@ def divide(documents: Documents, share: float, seed: int) -> tuple[Documents, Do
         Where all documents belong to one block.
     """
     blocks = np.unique(documents.blocks)
+    if len(documents) < 2:
+        raise InputError(
+            "One document leaves none that the search has not seen.", "Give two or more, better 20 (--documents)."
+        )
     if blocks.size < 2:
         raise InputError(
             f"The {len(documents)} documents are one stretch of text, so none is left that the search has not seen.",
