@@ -103,12 +103,12 @@ def test_a_first_shard_gives_the_time() -> None:
 
 def test_a_budget_chooses_batch_and_shards(tmp_path: Path) -> None:
     model, read = tiny("llama", max_position_embeddings=256), documents(64, 256)
-    free, least = (plan_of(model, read, Options(heads="each", batch=batch), shard=batch) for batch in (32, 1))
-    assert es.plan(model, read, heads="each").work.batch == 32
+    free, least = (plan_of(model, read, Options(heads="each", batch=batch), shard=batch) for batch in (8, 1))
+    assert es.plan(model, read, heads="each").work.batch == 8
     budget = (free.costs["store"].total + least.costs["store"].total) // 2
     store = es.capture_fields(model, read.select(range(40)), tmp_path / "f.zarr", heads="each", memory_budget=budget)
     chosen = store.provenance["shards"]
-    assert 1 <= chosen["batch"] < 32
+    assert 1 <= chosen["batch"] < 8
     assert chosen["documents"] % chosen["batch"] == 0
 
 

@@ -20,8 +20,9 @@ from eddyscope.lagfield import FloatArray
 from eddyscope.models.gpt import GPT
 from eddyscope.trust.jackknife import Interval, jackknife
 
-#: Most numbers of logits that are held at a time.
-_LOGITS = 2**25
+#: Most numbers of logits, or of a layer's attention, that are held at a time: on the CPU what its caches hold (what is
+#: larger is taken from the system and given back for every product, at half of the time), on a device what fills it.
+_ENTRIES_CPU, _ENTRIES_DEVICE = 2**21, 2**25
 LOSS = "next-token loss"
 EMBEDDING = "embedding distance"
 UNITS = {LOSS: "nats", EMBEDDING: "1 - cosine"}
@@ -172,8 +173,9 @@ def batches(model: Any, documents: Documents, batch: int | None = None) -> tuple
 
 
 def _batch(model: Any, documents: Documents) -> int:
-    """Documents whose logits and attention fit in what is held at a time."""
+    """Documents whose logits and attention of a layer fit in what is held at a time."""
     config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
     layer = attention_layers(model)[0]
     each = documents.context * max(int(getattr(config, "vocab_size", 1)), layer.heads * documents.context)
-    return int(np.clip(_LOGITS // each, 1, 32))
+    on_host = next(model.parameters()).device.type == "cpu"
+    return int(np.clip((_ENTRIES_CPU if on_host else _ENTRIES_DEVICE) // each, 1, 32))
