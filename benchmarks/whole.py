@@ -18,8 +18,6 @@ from eddyscope.demo import demo_text
 from eddyscope.report import write_report
 
 FORWARD = "plain eager forward passes"
-FEW = 4
-QUICKEST = f"the same, {FEW} documents at a time"
 CAPTURE = "capture"
 PLAIN = "capture and analysis, intervals=False, saved"
 WHOLE = "capture and analysis, saved"
@@ -42,7 +40,6 @@ def run(options: argparse.Namespace) -> None:
         rounds = Rounds(timer_of(options))
         rows = {
             FORWARD: work.forward,
-            QUICKEST: lambda: work.forward(FEW),
             CAPTURE: work.capture,
             PLAIN: lambda: work.study(intervals=False),
             WHOLE: work.study,
@@ -55,19 +52,17 @@ def run(options: argparse.Namespace) -> None:
         "setting": {"documents": count, "context": 256, "batch": work.batch},
         "seconds": rounds.rounded(),
         "ratios": {name: round(rounds.ratio(name, FORWARD), 2) for name in rows},
-        "ratios_to_few": {name: round(rounds.ratio(name, QUICKEST), 2) for name in rows},
     }
     table = [
         f"Bundled model `base` (6 layers, 8 heads, width 128), {count} documents of 256 tokens, {work.batch} at a "
-        "time. Start-up, reading the text and figures are left out. Few documents at a time stay in the caches, so the "
-        "passes alone are quicker then.",
+        "time. Start-up, reading the text and figures are left out.",
         "",
-        f"| work | {rounds.clock_words} (median) | repeats | over the forward passes | over those {FEW} at a time |",
-        "|---|---:|---:|---:|---:|",
+        f"| work | {rounds.clock_words} (median) | repeats | over the forward passes |",
+        "|---|---:|---:|---:|",
         *(
             f"| {name} | {median(t):.2f} | {len(t)} | {rounds.ratio(name, FORWARD):.2f}"
             + (f" (meant: at most {LIMITS[name]:g})" if name in LIMITS else "")
-            + f" | {rounds.ratio(name, QUICKEST):.2f} |"
+            + " |"
             for name, t in rounds.seconds.items()
         ),
         "",
@@ -93,11 +88,11 @@ class Work:
             attention.fused = False  # eager: the softmax is formed
 
     @torch.inference_mode()
-    def forward(self, batch: int | None = None) -> None:
+    def forward(self) -> None:
         """Every document, as many at a time as capture takes."""
-        ids, batch = torch.from_numpy(self.documents.ids), batch or self.batch
-        for start in range(0, len(ids), batch):
-            self.model(ids[start : start + batch])
+        ids = torch.from_numpy(self.documents.ids)
+        for start in range(0, len(ids), self.batch):
+            self.model(ids[start : start + self.batch])
 
     def capture(self) -> es.AttentionEnsemble:
         """Read and keep the head mean, with all checks."""
