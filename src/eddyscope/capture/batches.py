@@ -16,8 +16,8 @@ from eddyscope.documents import Documents
 from eddyscope.errors import CaptureError, EddyscopeWarning, InputError
 from eddyscope.lagfield import IntArray
 
-#: Bytes of one layer's weights that a batch may make, so that they stay near the caches (CPU; from 32 MiB on they would be
-#: taken from the system anew each time) or fill the device.
+#: Bytes of one layer's weights that a batch may make, so that they stay near the caches (CPU; from 32 MiB on they would
+#: be taken from the system anew each time) or fill the device.
 WEIGHT_BYTES_CPU = 8 << 20
 WEIGHT_BYTES_DEVICE = 512 << 20
 
