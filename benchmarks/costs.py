@@ -11,6 +11,8 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
+from threadpoolctl import threadpool_limits
+
 import eddyscope
 from benchmarks.keeping import keep, machine_line, positive
 from benchmarks.machine import describe
@@ -33,17 +35,19 @@ def run(options: argparse.Namespace) -> None:
     count = 40 if options.quick else options.documents
     with tempfile.TemporaryDirectory() as temporary:
         work = Work(count, Path(temporary))
-        work.report()  # what is imported on first use is start-up
-        with Sampler() as sampler:
-            for _ in range(1 if options.quick else options.repeats):
-                work.report()
+        with threadpool_limits(1, user_api="blas"):  # so that layers are analysed one by one, where they can be seen
+            work.report()  # what is imported on first use is start-up
+            with Sampler() as sampler:
+                for _ in range(1 if options.quick else options.repeats):
+                    work.report()
     total = sum(sampler.found.values())
     shares = [(name, found / total) for name, found in sampler.found.most_common()]
     record = {"machine": machine, "documents": count, "samples": total, "shares": dict(shares)}
     three = ", ".join(f"`{name}` ({share:.0%})" for name, share in shares[:3])
     table = [
-        f"A whole run of `base` on {count} documents, report included: the function of Eddyscope that the main thread "
-        f"was in, or that had called what it was in, of {total:,} samples. The three largest costs: {three}.",
+        f"A whole run of `base` on {count} documents, report included, layers one after another: the function of "
+        f"Eddyscope that the main thread was in, or that had called what it was in, of {total:,} samples. The three "
+        f"largest costs: {three}.",
         "",
         "| function | share of the time |",
         "|---|---:|",
