@@ -27,8 +27,8 @@ Eigenpairs = tuple[FloatArray, FloatArray]
 #: Overlap of the halves' subspaces, chance taken off, that a resolved rank must have.
 MIN_OVERLAP = 0.30
 #: Leading lag modes of all documents in which halves of the lag POD work (Rayleigh-Ritz): four times what is fitted.
-#: On 128 lags of the bundled `base` this moves an exponent by less than a thousandth of its interval, on 240 lags of slow
-#: decay (an exponent of 1) by a twentieth.
+#: On 128 lags of the bundled `base` this moves an exponent by less than a thousandth of its interval, on 240 lags of
+#: slow decay (an exponent of 1) by a twentieth.
 _LAG_SCORES = 4 * FIT_RANKS
 #: Those in which its replicates work.
 _LAG_COORDINATES = 2 * FIT_RANKS
