@@ -89,22 +89,27 @@ async def _pack(data: xr.Dataset) -> dict[str, bytes]:
 
 async def _write(store: MemoryStore, name: str, variable: xr.Variable) -> None:
     """Write one variable through zarr."""
+    array = await _create(store, name, variable)
+    if variable.size:
+        await array.setitem(..., variable.values)
+
+
+async def _create(store: MemoryStore, name: str, variable: xr.Variable) -> Any:
+    """The array of one variable, with its metadata and no values."""
     values = variable.values
-    array = await zarr.create_array(
+    return await zarr.create_array(
         store,
         name=name,
         shape=values.shape,
         dtype=str if _is_text(values) else values.dtype,
         chunks=_chunks(variable),
-        compressors=_CODEC if _is_compressed(variable.values) else None,
+        compressors=_CODEC if _is_compressed(values) else None,
         chunk_key_encoding={"name": "default", "separator": "."},  # fewer folders than "/"
         dimension_names=[str(dim) for dim in variable.dims],
         attributes=_plain(variable.attrs),
         zarr_format=3,
         config={"write_empty_chunks": True},  # so that every value is on disk and can be verified
     )
-    if values.size:
-        await array.setitem(..., values)
 
 
 async def _single_files(data: xr.Dataset) -> dict[str, bytes]:
@@ -122,7 +127,7 @@ async def _single_files(data: xr.Dataset) -> dict[str, bytes]:
         kind = (str if _is_text(values) else values.dtype, _is_compressed(values))
         if kind not in templates:
             held: dict[str, Any] = {}
-            await _write(MemoryStore(held), "one", variable)
+            await _create(MemoryStore(held), "one", variable)
             templates[kind] = json.loads(held["one/zarr.json"].to_bytes())
             templates[kind].pop("dimension_names", None)
         shape: dict[str, Any] = {

@@ -135,6 +135,11 @@ class LagGroups:
         products = basis.T @ self.products @ basis
         return LagGroups(products, np.einsum("dk,gdi->gki", basis, self.sums, optimize=True), self.counts)
 
+    def in_leading_modes(self, count: int) -> LagGroups:
+        """The same statistics in the leading lag modes of all documents."""
+        everyone = np.ones(self.counts.size, dtype=bool)
+        return self.project(np.linalg.eigh(self.covariance(everyone))[1][:, ::-1][:, :count])
+
     def energy(self, members: BoolArray | None = None) -> FloatArray:
         """Mean square of the fluctuation of the documents of some groups (all by default) at each lag, shape (lag,)."""
         members = np.ones(self.counts.size, dtype=bool) if members is None else members

@@ -18,6 +18,7 @@ from eddyscope.trust.jackknife import Interval, jackknife, reciprocal
 from eddyscope.trust.lag import lag_rank_bracket
 from eddyscope.trust.modes import north_separated
 from eddyscope.trust.resolved import (
+    LAG_COORDINATES,
     Halves,
     Resolved,
     noise_reduced,
@@ -42,8 +43,6 @@ MEASURES = (*SCALES, "beta_resolved")
 WITH_INTERVAL = (*SCALES, "t_spec_published", "beta_resolved", "t_spec_resolved")
 #: Half splits of the lag POD's resolved exponent at N/4 and N/2.
 _SPLITS_FOLLOWED = 2
-#: Leading lag modes of all documents in which it works there: twice what is fitted.
-_COORDINATES = 2 * FIT_RANKS
 #: Why the resolved exponent of a band has no verdict.
 NOT_FOLLOWED = "only followed without a window"
 
@@ -165,8 +164,7 @@ def trust_lag(sums: LagGroups, *, samples: float, tolerances: tuple[float, ...],
         values = lag_spectrum(sums.covariance(np.isin(everyone, index)))
         return np.concatenate([lag_spectrum_measures(values), _ranks(values, tolerances)])
 
-    leading = np.linalg.eigh(sums.covariance(np.ones(groups, dtype=bool)))[1][:, ::-1][:, :_COORDINATES]
-    projected = sums.project(leading)
+    projected = sums.in_leading_modes(LAG_COORDINATES)
 
     def exponent(index: IntArray) -> FloatArray:
         part = LagGroups(projected.products[index], projected.sums[index], projected.counts[index])

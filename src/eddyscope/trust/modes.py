@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eddyscope.trust.scores import above_rounding
+
 FloatArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
-
-#: Eigenvalues below this share of the first, times their number, are rounding.
-_ROUNDING = 1e-13
 
 
 def north_separated(eigenvalues: FloatArray, samples: float) -> BoolArray:
@@ -38,8 +37,7 @@ def north_separated(eigenvalues: FloatArray, samples: float) -> BoolArray:
     gap = np.zeros(values.size, dtype=bool)
     gap[:-1] = values[:-1] - values[1:] > values[:-1] * np.sqrt(2.0 / samples)
     before = np.concatenate([np.ones(min(1, values.size), dtype=bool), gap[:-1]])
-    exists = values > _ROUNDING * values.size * values[:1].sum()
-    return np.asarray(gap & before & exists)
+    return np.asarray(gap & before & above_rounding(values, values.size))
 
 
 def excess_kurtosis(coefficients: FloatArray) -> FloatArray:

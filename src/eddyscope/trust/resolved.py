@@ -30,8 +30,8 @@ MIN_OVERLAP = 0.30
 #: On 128 lags of the bundled `base` this moves an exponent by less than a thousandth of its interval, on 240 lags of
 #: slow decay (an exponent of 1) by a twentieth.
 _LAG_SCORES = 4 * FIT_RANKS
-#: Those in which its replicates work.
-_LAG_COORDINATES = 2 * FIT_RANKS
+#: Those in which its replicates, and its values at fewer documents, work: twice what is fitted.
+LAG_COORDINATES = 2 * FIT_RANKS
 
 
 @dataclass(frozen=True)
@@ -222,24 +222,18 @@ def resolved_lag_decay(sums: LagGroups, *, jackknife: bool = True, splits: int =
     entries = int((sums.energy() > 0).sum())
     limit = min(FIT_RANKS, entries, _limit(int(sums.counts.sum())))
     if sums.products.shape[1] > _LAG_SCORES:
-        sums = _in_leading(sums, _LAG_SCORES)
+        sums = sums.in_leading_modes(_LAG_SCORES)
     halves = _halves_of_groups(sums, halves_of, everyone, max(limit, 1))
     found = _judge(halves, halves.overlap(max(entries, 1)), limit)
     if not jackknife or found.status != "ok":
         return found
-    sums = _in_leading(sums, _LAG_COORDINATES)
+    sums = sums.in_leading_modes(LAG_COORDINATES)
     known = np.linalg.eigh(np.stack(sums.sides(halves_of, ~halves_of)[:2], axis=1))
     parts = [
         _halves_of_groups(sums, halves_of, np.arange(groups) != group, found.window, known).variances
         for group in range(groups)
     ]
     return replace(found, curves=np.stack(parts))
-
-
-def _in_leading(sums: LagGroups, count: int) -> LagGroups:
-    """The same statistics in the leading lag modes of all documents."""
-    everyone = np.ones(sums.counts.size, dtype=bool)
-    return sums.project(np.linalg.eigh(sums.covariance(everyone))[1][:, ::-1][:, :count])
 
 
 def noise_reduced(eigenvalues: FloatArray, documents: int, energy: float | None = None) -> FloatArray:

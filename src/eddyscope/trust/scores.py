@@ -17,6 +17,12 @@ LEADING_SCORES = 200
 _ROUNDING = 1e-13
 
 
+def above_rounding(eigenvalues: FloatArray, count: int) -> NDArray[np.bool_]:
+    """Which of some descending eigenvalues, sums of so many terms, are more than rounding of the first."""
+    first = float(eigenvalues.max(initial=0.0))
+    return np.asarray(eigenvalues > _ROUNDING * first * count)
+
+
 def coordinates(gram: FloatArray) -> FloatArray:
     """Scores of the documents along the modes of all of them: ``X X' = N K``.
 
@@ -35,7 +41,7 @@ def coordinates(gram: FloatArray) -> FloatArray:
     documents = gram.shape[0]
     values, vectors = np.linalg.eigh(gram)
     values, vectors = values[::-1], vectors[:, ::-1]
-    kept = values > _ROUNDING * max(float(values[0]), 0.0) * documents
+    kept = above_rounding(values, documents)
     count = int(kept.sum())
     if documents > FULL_SCORES:
         count = min(count, LEADING_SCORES)
@@ -65,7 +71,7 @@ def leading_modes(points: FloatArray, count: int) -> tuple[FloatArray, FloatArra
     else:
         values, vectors = np.linalg.eigh(points.T @ points / documents)
     values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
-    found = values > _ROUNDING * max(float(values[0]), 0.0) * documents if values.size else np.zeros(0, dtype=bool)
+    found = above_rounding(values, documents)
     variances[: values.size][found] = values[found]
     if documents <= scores:
         vectors = points.T @ vectors[:, found] / np.sqrt(documents * values[found])
