@@ -21,7 +21,7 @@ from eddyscope.models.gpt import GPT
 from eddyscope.trust.jackknife import Interval, jackknife
 
 #: Most numbers of logits, or of a layer's attention, that are held at a time: on the CPU what its caches hold (what is
-#: larger is taken from the system and given back for every product, at half of the time), on a device what fills it.
+#: larger is taken from the system and given back for every product), on a device what fills it.
 _ENTRIES_CPU, _ENTRIES_DEVICE = 2**20, 2**25
 LOSS = "next-token loss"
 EMBEDDING = "embedding distance"
