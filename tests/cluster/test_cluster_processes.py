@@ -144,7 +144,8 @@ def test_a_worker_that_is_killed_in_an_analysis_leaves_nothing_behind(alone: Pat
     assert list((tmp_path / "scratch").iterdir()) == []
     found = es.open_study(tmp_path / "out" / "study.zarr").packed(0)
     expected = es.analyze(es.open_fields(alone), pod="randomized").packed(0)
-    np.testing.assert_array_equal(found["field_eigenvalues"], expected["field_eigenvalues"])
+    # A worker uses one thread and this process as many as it may: sums differ by rounding.
+    np.testing.assert_allclose(found["field_eigenvalues"], expected["field_eigenvalues"], rtol=1e-10)
 
 
 @pytest.fixture
