@@ -9,8 +9,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from eddyscope.capture import capture
+from eddyscope.capture import capture, ways
 from eddyscope.documents import Documents
+from eddyscope.errors import CaptureError
 from eddyscope.models import GPT, GPTConfig
 
 
@@ -71,3 +72,14 @@ def test_auto_computes_attention_in_blocks_and_leaves_edits_to_whole_weights(doc
     edited = capture(model, documents)
     assert edited.provenance["way"] == "attention function around eager"
     np.testing.assert_array_equal(edited[0].dense(), np.broadcast_to(np.eye(24), (5, 1, 24, 24)))
+    with pytest.raises(CaptureError, match=r"is edited, for which whole weights are needed.*--way hooks"):
+        capture(model, documents, way="blocks")
+
+
+def test_maps_too_large_for_memory_are_whole_where_they_are_edited(
+    documents: Documents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ways, "WHOLE_BYTES", 0)
+    model = gpt("base")
+    model.attentions()[0].edits = [lambda weights: weights]
+    assert capture(model, documents, max_lag=8).provenance["way"] == "attention function around eager"

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_models import tiny
 
 from eddyscope.capture import load_model
-from eddyscope.cli.model import resolve_model
 from eddyscope.errors import CaptureError, InputError, UsageError
 
 
@@ -56,7 +56,7 @@ def test_a_name_is_a_folder_only_with_a_separator(
     with pytest.raises(CaptureError, match=r"Model 'model' cannot be loaded: .*looked up on the hub.*'\./model'"):
         load_model("model")
     with pytest.raises(CaptureError, match=r"a folder is written with a separator.* Bundled models are base, "):
-        resolve_model("basee")
+        load_model("basee")
     with pytest.raises(CaptureError, match="Model 'nobody/nothing' cannot be loaded"):
         load_model("nobody/nothing")
     for name in ("./nothing", "a/b/c", "/nowhere"):
@@ -64,6 +64,14 @@ def test_a_name_is_a_folder_only_with_a_separator(
             load_model(name)
     with pytest.raises(InputError, match="is a file, expected the folder"):
         load_model("./model/config.json")
+
+
+def test_a_bundled_model_comes_by_its_name_with_its_characters() -> None:
+    model, tokenizer = load_model("base")
+    assert type(model).__name__ == "GPT"
+    np.testing.assert_array_equal(tokenizer.encode("To be")[0], model.encode("To be"))
+    with pytest.raises(UsageError, match=r"'base' is a model of eddyscope, to which gguf_file \(--gguf-file\) and"):
+        load_model("base", dtype="float16")
 
 
 def test_a_pickle_is_refused_with_the_safe_way(folder: Path) -> None:
@@ -102,7 +110,7 @@ def test_weights_that_do_not_fit_are_an_error(folder: Path) -> None:
 def test_a_device_that_is_not_there_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(folder.parent)
     with pytest.raises(UsageError, match=r"cannot be moved to device 'nope': .*\. Leave device \(--device\) out"):
-        resolve_model(name, device="nope")
+        load_model(name, device="nope")
 
 
 def test_a_file_of_weights_that_was_cut_is_told_as_damaged(folder: Path) -> None:

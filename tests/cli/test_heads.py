@@ -27,6 +27,7 @@ def test_the_command_equals_the_call_and_writes_a_whole_folder(
     assert found.status == 0, found.err
     assert "4 of 6 heads keep a pattern of their own" in found.out
     assert "rank correlation" in found.out
+    assert "…" not in found.out, "the table of the curve is cut"
     assert "Zeroing by gradient importance: rise" in found.out
     written = json.loads((out / "heads.json").read_text())
     loaded = resolve_model(str(model))

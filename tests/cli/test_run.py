@@ -244,7 +244,7 @@ def test_a_trained_folder_reads_characters(typed: Run, trained: Path, text: Path
     xr.testing.assert_identical(es.open_study(tmp_path / "out").data, es.analyze(es.capture(loaded, documents)).data)
     refused = typed("run", trained, "--text", odd, "--out", tmp_path / "x", "--dtype", "bfloat16")
     assert refused.status == 2
-    assert "is a model of eddyscope, to which --gguf-file and --dtype do not apply" in refused.err
+    assert "is a model of eddyscope, to which gguf_file (--gguf-file) and dtype (--dtype) do not apply" in refused.err
 
 
 def test_a_bundled_name_comes_first(typed: Run, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,9 +182,7 @@ def capture(  # type: ignore[misc]  # the overloads leave the options to this on
             "Use capture_fields(model, documents, path, workers=...), or keep='statistics'.",
         )
     if on_cluster and isinstance(model, str):
-        from eddyscope.capture.origins import load_named
-
-        model = load_named(model)
+        model, _ = load_model(model)
     if memory_budget is not None:
         from eddyscope.capture.planning import prepared
 
@@ -391,13 +389,14 @@ def load_model(
     dtype: str = "float32",
     trust_pickle: bool = False,
 ) -> tuple[Any, Any]:
-    """Load a Hugging Face model and its tokenizer, from a folder or from the hub.
+    """Load a model and its tokenizer: a bundled model, a folder, or a model of the Hugging Face hub.
 
     Parameters
     ----------
     name : str
-        A folder, or a hub id. It is taken as a folder only where it contains a separator and either exists or cannot
-        be a hub id (``./model``, ``a/b/c``); a name without a separator is always a hub id.
+        In this order: a bundled model (:func:`eddyscope.models.names`); a folder, written by ``eddyscope train`` or by
+        transformers, or a checkpoint of nanoGPT; a hub id. It is taken as a folder only where it contains a separator
+        and either exists or cannot be a hub id (``./model``, ``a/b/c``).
     gguf_file : str, optional
         Name of a GGUF file in the folder or repository; its weights are dequantised.
     device : str, optional
@@ -411,26 +410,32 @@ def load_model(
 
     Returns
     -------
-    model : transformers.PreTrainedModel
+    model : torch.nn.Module
         In eval mode; with a language-model head where the checkpoint is a causal language model, else the bare model.
-    tokenizer : transformers.PreTrainedTokenizerBase or None
-        None where there is none beside the model.
+    tokenizer : object or None
+        What :func:`eddyscope.read_documents` takes; None where there is none beside the model.
 
     Raises
     ------
-    CaptureError
+    CaptureError, InputError, StoreError
         Where the model cannot be found or loaded, or the checkpoint does not fill the model exactly.
     MissingDependencyError
-        Where torch or transformers is not installed.
+        Where torch, or for a model of Hugging Face transformers, is not installed.
+    UsageError
+        Where an option does not apply to this kind of model.
     """
-    for package in ("torch", "transformers"):
+    from eddyscope.capture.origins import Origin, is_own, remember
+
+    own = is_own(name)
+    for package in ("torch",) if own else ("torch", "transformers"):
         try:
             __import__(package)
         except ImportError as error:
             raise MissingDependencyError(package, "Loading a model", "hf") from error
-    from eddyscope.capture.load import load
-    from eddyscope.capture.origins import Origin, remember
+    from eddyscope.capture.load import load, load_own
 
+    if own:
+        return load_own(name, gguf_file=gguf_file, device=device, dtype=dtype)
     model, tokenizer = load(name, gguf_file=gguf_file, device=device, dtype=dtype, trust_pickle=trust_pickle)
     remember(model, Origin(name, gguf_file=gguf_file, dtype=dtype, trust_pickle=trust_pickle))
     return model, tokenizer

@@ -28,16 +28,29 @@ class GPTSource(HookSource):
     Parameters
     ----------
     model : eddyscope.models.GPT
+
+    Raises
+    ------
+    CaptureError
+        Where its attention is edited, which needs whole weights, and blocks were asked for.
     """
 
     name = "eddyscope"
-    ways = ("hooks", "function", "blocks")
 
     def __init__(self, model: GPT, wants: Wants = Wants()) -> None:
         super().__init__()
         self.gpt = model
         self.model = model
-        self.by = self._quickest() if wants.way == "auto" else chosen_way(wants)
+        edited = any(module.edits for module in model.attentions())
+        if edited and wants.way == "blocks":
+            raise CaptureError(
+                "The model's attention is edited, for which whole weights are needed.",
+                "Capture it with way='hooks' (--way hooks).",
+            )
+        self.ways = ("hooks", "function") if edited else ("hooks", "function", "blocks")
+        # Blocks stay in the caches and use their memory again.
+        quickest = "function" if edited else "blocks"
+        self.by = quickest if wants.way == "auto" else chosen_way(wants)
         self.way = "forward hooks" if self.by == "hooks" else WAYS[self.by]
         self._projections = Projections(model) if wants.value_norm else None
         # The published gates are known to look ahead; that is measured and noted, and is no failure of the capture.
@@ -48,10 +61,6 @@ class GPTSource(HookSource):
             if isinstance(module, CausalSelfAttention)
         )
         self.unreadable = {}
-
-    def _quickest(self) -> str:
-        """Blocks, which stay in the caches and use their memory again; a function where edits need whole weights."""
-        return "function" if any(module.edits for module in self.gpt.attentions()) else "blocks"
 
     @contextmanager
     def ready(self) -> Iterator[None]:
@@ -130,11 +139,6 @@ def _in_blocks(
     module: CausalSelfAttention, listener: SiteListener, q: Tensor, k: Tensor, v: Tensor, gate: Tensor | None
 ) -> tuple[Tensor, None]:
     """The same in blocks of rows; weights are never there as a whole."""
-    if module.edits:
-        raise CaptureError(
-            "The model's attention is edited, for which whole weights are needed.",
-            "Capture it with way='hooks' (--way hooks).",
-        )
     length = q.shape[-2]
     keys = torch.arange(length, device=q.device)
 

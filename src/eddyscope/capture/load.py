@@ -1,4 +1,4 @@
-"""Load Hugging Face models from folders and from the hub, without running code that comes with them."""
+"""Load models by name, from folders and from the hub, without running code that comes with them."""
 
 from __future__ import annotations
 
@@ -58,6 +58,25 @@ def load(name: str, *, gguf_file: str | None, device: str | None, dtype: str, tr
     if device is not None:
         model = move(model, device)
     return model.eval(), _tokenizer(str(place), options)
+
+
+def load_own(name: str, *, gguf_file: str | None, device: str | None, dtype: str) -> tuple[Any, Any]:
+    """Load a model of eddyscope, bundled or trained, and the tokenizer of its characters."""
+    from eddyscope import models
+    from eddyscope.tokenizers import CharTokenizer
+
+    if gguf_file is not None or dtype != "float32":
+        raise UsageError(
+            f"'{name}' is a model of eddyscope, to which gguf_file (--gguf-file) and dtype (--dtype) do not apply."
+        )
+    model = models.load(name)
+    if device is not None:
+        model = move(model, device)
+    vocabulary = model.vocabulary
+    if vocabulary is None:
+        return model, None
+    fallback = " " if " " in vocabulary else vocabulary[0]  # as the model's own encode does
+    return model, CharTokenizer(vocabulary, fallback=fallback, name=f"characters of {Path(name).name}")
 
 
 def skeleton(name: str, *, gguf_file: str | None, dtype: str) -> tuple[Any, Any]:
@@ -255,4 +274,7 @@ def _hub_remedy(name: str) -> str:
     looked_up = "A name without a path is looked up on the hub (or in its cache, when offline)"
     if name and Path(name).is_dir():
         return f"{looked_up}; for the folder '{name}' that is here, write './{name}'."
-    return f"{looked_up}; a folder is written with a separator, such as './folder'."
+    from eddyscope.models.config import names
+
+    bundled = ", ".join(names()) or "none"
+    return f"{looked_up}; a folder is written with a separator, such as './folder'. Bundled models are {bundled}."

@@ -67,17 +67,6 @@ def origin_of(model: Any) -> Origin | None:
     return origin if origin is not None and origin.fingerprint == fingerprint(model) else None
 
 
-def load_named(name: str) -> Any:
-    """The model of this name: a bundled one, a folder, a checkpoint of nanoGPT, or an id of the hub."""
-    if is_own(name):
-        from eddyscope.models import load
-
-        return load(name)
-    from eddyscope.capture import load_model
-
-    return load_model(name)[0]
-
-
 def is_own(name: str) -> bool:
     """Whether a name stands for a model of eddyscope: a bundled one, or a folder that ``eddyscope train`` wrote."""
     from eddyscope.models.config import names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -12,6 +13,8 @@ def main() -> None:
             # Names of layers and texts hold any character; a terminal that cannot show one is no reason to stop.
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
+        if not sys.stderr.isatty():
+            os.environ.setdefault("TQDM_DISABLE", "1")  # bars of libraries, which a file would keep line by line
         from eddyscope.cli.app import app
 
         app(prog_name="eddyscope")

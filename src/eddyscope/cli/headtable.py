@@ -38,7 +38,7 @@ def print_heads(found: HeadStudy, out: Path) -> None:
     console.print(_cost(found))
     console.print(f"Timed: {plan.cost['timed']}, context {plan.cost['context']}.", soft_wrap=True)
     if found.curve is not None:
-        console.print(f"\nRise of the loss over budgets, {loss['unit']}")
+        console.print(f"\nRise of the loss over the number of patterns kept, {loss['unit']}")
         console.print(_curve(found.curve))
     if found.alone is not None and found.effective_ranks is not None:
         for column, words in (("half", "half of its patterns"), ("one", "one pattern")):
@@ -87,11 +87,11 @@ def _curve(curve: pd.DataFrame) -> Table:
     shown = Table(box=None, pad_edge=False, header_style="")
     wide = curve.pivot_table(index=["lost", "chosen_by"], columns="patterns", values="rise", sort=False)
     wide = wide[sorted(wide.columns, reverse=True)]
-    for heading in ("the others", "chosen by"):
-        shown.add_column(heading)
+    shown.add_column("the others")
+    shown.add_column("chosen by", overflow="fold")  # the one column that may take more than a line
     for patterns in wide.columns:
-        shown.add_column(f"{patterns} kept", justify="right")
+        shown.add_column(str(patterns), justify="right", no_wrap=True)
     for row in wide.reset_index().itertuples(index=False):
         lost, chosen, *rises = row
-        shown.add_row(str(lost), str(chosen), *(f"{rise:.4f}" for rise in rises))
+        shown.add_row(str(lost), str(chosen), *(f"{rise:.3f}" for rise in rises))
     return shown

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from eddyscope.capture.origins import has_separator, is_own
-from eddyscope.errors import CaptureError, MissingDependencyError, UsageError
+from eddyscope.capture.origins import is_own
+from eddyscope.errors import MissingDependencyError
 
 
 @dataclass(frozen=True)
@@ -36,43 +35,10 @@ def resolve_model(
     dtype: str = "float32",
     trust_pickle: bool = False,
 ) -> Loaded:
-    """Load a model by its name.
-
-    Parameters
-    ----------
-    name : str
-        In this order: a bundled model; where the name contains a separator, a folder (written by ``eddyscope train``
-        or by transformers); else the id of a model on the Hugging Face hub.
-    gguf_file, device, dtype, trust_pickle
-        See :func:`eddyscope.load_model`; a bundled model and a trained folder are float32 and have no GGUF file.
-
-    Returns
-    -------
-    Loaded
-
-    Raises
-    ------
-    CaptureError, InputError, StoreError
-        Where it cannot be found or loaded.
-    MissingDependencyError
-        Where torch or transformers is missing.
-    UsageError
-        Where an option does not apply to this kind of model.
-    """
-    from eddyscope.models.config import names
-
-    if is_own(name):
-        if gguf_file is not None or dtype != "float32":
-            raise UsageError(f"'{name}' is a model of eddyscope, to which --gguf-file and --dtype do not apply.")
-        return _own_model(name, device)
+    """Load a model by its name; names, options and errors are those of :func:`eddyscope.load_model`."""
     from eddyscope.capture import load_model
 
-    try:
-        model, tokenizer = load_model(name, gguf_file=gguf_file, device=device, dtype=dtype, trust_pickle=trust_pickle)
-    except CaptureError as error:
-        if has_separator(name):
-            raise
-        raise CaptureError(str(error), f"Bundled models are {', '.join(names()) or 'none'}.") from error
+    model, tokenizer = load_model(name, gguf_file=gguf_file, device=device, dtype=dtype, trust_pickle=trust_pickle)
     from eddyscope.capture.sources import source_for  # needs torch, the lack of which load_model explains
 
     return Loaded(model, tokenizer, source_for(model).context)
@@ -105,20 +71,3 @@ def resolve_sizes(
         return resolve_model(name, gguf_file=gguf_file, dtype=dtype, trust_pickle=trust_pickle)
     model, tokenizer = skeleton(name, gguf_file=gguf_file, dtype=dtype)
     return Loaded(model, tokenizer, context_of(model.config))
-
-
-def _own_model(name: str, device: str | None) -> Loaded:
-    from eddyscope import models
-    from eddyscope.tokenizers import CharTokenizer
-
-    model = models.load(name)
-    if device is not None:
-        from eddyscope.capture.state import move
-
-        model = move(model, device)
-    vocabulary = model.vocabulary
-    tokenizer = None
-    if vocabulary is not None:
-        fallback = " " if " " in vocabulary else vocabulary[0]  # as the model's own encode does
-        tokenizer = CharTokenizer(vocabulary, fallback=fallback, name=f"characters of {Path(name).name}")
-    return Loaded(model, tokenizer, model.config.context)

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from eddyscope.capture import load_model
 from eddyscope.capture.options import Options
-from eddyscope.capture.origins import load_named
 from eddyscope.capture.session import Progress, Session
 from eddyscope.capture.shards import capture_to_store
 from eddyscope.cluster.address import checked
@@ -30,7 +30,7 @@ def capture_to_store_on(
     """Capture a model to disk on a cluster; see :func:`eddyscope.capture.capture_fields`."""
     checked(workers, dask)
     check_free(Path(path).absolute(), given["force"], given["resume"])
-    model = load_named(model) if isinstance(model, str) else model
+    model = load_model(model)[0] if isinstance(model, str) else model
     with connected(workers, dask) as engine:
         passage, content = passage_of(model, engine)
         write = partial(_write_shards, engine, passage, content)

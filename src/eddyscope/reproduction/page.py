@@ -85,7 +85,7 @@ def _basis(found: Reproduction) -> str:
 
 
 def _models(found: Reproduction) -> list[Block]:
-    notes = [Paragraph(f"Left out: {' '.join(found.notes)}")] if found.notes else []
+    notes = [Paragraph(" ".join(found.notes))] if found.notes else []
     return [Heading(2, "Models"), frame(model_table(found)), *notes]
 
 

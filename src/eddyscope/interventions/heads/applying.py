@@ -95,10 +95,9 @@ def load(folder: str | Path) -> Any:
         Where the folder holds no model with a plan.
     """
     plan = read_plan(Path(folder))
-    from eddyscope.cli.model import resolve_model  # tells whose folder it is
+    from eddyscope.capture import load_model
 
-    place = str(Path(folder).absolute())
-    model = resolve_model(place).model
+    model, _ = load_model(str(Path(folder).absolute()))
     if not isinstance(model, SharedGPT):
         apply(model, plan)
     return model
