@@ -320,3 +320,15 @@ def test_grouped_queries_give_a_field_for_each_query_head(
     info = ensemble.info[ensemble.layers[0]]
     assert info.key_value_map == (0, 0, 0, 1, 1, 1, 2, 2, 2)
     np.testing.assert_allclose(ensemble[1].dense(), eager_attentions(model, ids)[1], atol=1e-5)
+
+
+def test_blocks_of_all_layers_share_their_memory_unless_gradients_need_their_own() -> None:
+    room = Room()
+    with torch.no_grad():
+        one, other = (room.take("weights", shape, torch.float32, torch.device("cpu")) for shape in ((4, 6), (2, 3)))
+        assert one is not None and other is not None and one.data_ptr() == other.data_ptr()
+        half = room.take("weights", (4, 6), torch.float16, torch.device("cpu"))
+        assert half is not None and half.dtype == torch.float16
+        larger = room.take("weights", (40, 6), torch.float32, torch.device("cpu"))
+        assert larger is not None and larger.shape == (40, 6)
+    assert room.take("weights", (4, 6), torch.float32, torch.device("cpu")) is None

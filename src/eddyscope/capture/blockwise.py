@@ -18,6 +18,26 @@ BLOCK_BYTES_DEVICE = 256 << 20
 RowMaskFunction = Callable[[int, int], Tensor | None]
 
 
+class Room:
+    """Memory of blocks, used again for every block and layer: what comes and goes is given back and cleared each time.
+
+    One room is for one thread, and what is taken is overwritten by the next who takes the same.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, torch.device, torch.dtype], Tensor] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor | None:
+        """Memory of this shape; None where gradients are wanted, which need their own."""
+        if torch.is_grad_enabled():
+            return None
+        size, own = math.prod(shape), (name, device, dtype)
+        if own not in self._held or self._held[own].numel() < size:
+            self._held.pop(own, None)
+            self._held[own] = torch.empty(size, dtype=dtype, device=device)
+        return self._held[own][:size].view(shape)
+
+
 def blocks(queries: int, keys: int, maps: int, device: torch.device) -> Iterator[tuple[int, int]]:
     """Ranges of queries, first and one past the last, whose weights keep to the bytes of a block.
 
@@ -45,6 +65,7 @@ def attend(
     finish: Callable[[Tensor], Tensor] | None = None,
     value_norm: Tensor | None = None,
     see: Callable[[Rows], None] | None = None,
+    room: Room | None = None,
 ) -> Tensor:
     """Scaled dot-product attention, block by block of query rows.
 
@@ -69,6 +90,8 @@ def attend(
         Goes into the rows as it is.
     see : callable, optional
         Called with the weights of each block, which must not be kept.
+    room : Room, optional
+        Where blocks are put, by default for this call alone.
 
     Returns
     -------
@@ -81,37 +104,23 @@ def attend(
     across = key.transpose(-2, -1)
     finished = value.shape[1]
     out = query.new_empty((documents, finished, queries, value.shape[-1]), dtype=value.dtype)
-    room = _Room(query.device)
+    room = Room() if room is None else room
     for first, stop in blocks(queries, key.shape[2], documents * max(heads, finished), query.device):
         shape = (documents, heads, stop - first, key.shape[2])
-        scores = torch.matmul(query[:, :, first:stop], across, out=room.take("scores", shape, query.dtype))
+        scores = torch.matmul(
+            query[:, :, first:stop], across, out=room.take("scores", shape, query.dtype, query.device)
+        )
         scores.mul_(scaling)
         if softcap is not None:
             scores = torch.tanh(scores / softcap) * softcap
         added = mask(first, stop)
         if added is not None:
             scores = scores.add_(added) if added.dtype == scores.dtype else scores + added
-        weights = torch.softmax(scores, -1, dtype=torch.float32, out=room.take("weights", shape, torch.float32))
+        place = room.take("weights", shape, torch.float32, query.device)
+        weights = torch.softmax(scores, -1, dtype=torch.float32, out=place)
         if finish is not None:
             weights = finish(weights)
         if see is not None:
             see(Rows(weights, first, queries, value_norm))
         out[:, :, first:stop] = torch.matmul(weights.to(value.dtype), value)
     return out
-
-
-class _Room:
-    """Memory of the blocks, the same for all of them: large blocks that come and go leave holes that nothing fills."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._held: dict[str, Tensor] = {}
-
-    def take(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor | None:
-        """Memory of this shape, no larger than the first; None where gradients are wanted, which need their own."""
-        if torch.is_grad_enabled():
-            return None
-        size = math.prod(shape)
-        if name not in self._held:
-            self._held[name] = torch.empty(size, dtype=dtype, device=self._device)
-        return self._held[name][:size].view(shape)

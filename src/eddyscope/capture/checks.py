@@ -127,11 +127,11 @@ class Probe:
         if given.first:
             maps = torch.cat([self._begun.pop(name), maps], dim=2)
         if given.total is not None and maps.shape[2] < given.total:
-            self._begun[name] = maps.clone()  # the memory of a block is used again for the next
+            self._begun[name] = maps.clone()  # the memory of a block is used again for the next, and by other layers
         else:
             self.seen[name] = _look(maps, site)
             if name == self.keep:
-                self.kept = maps
+                self.kept = maps.clone()
 
 
 def _look(maps: Tensor, site: Site) -> Seen:

@@ -155,6 +155,7 @@ def _in_blocks(
         finish=module.finish(gate),
         value_norm=listener.value_norm(module, v.shape[1], v),
         see=listener.begins(module),
+        room=listener.room,
     )
     listener.ends(module, mixed.transpose(1, 2))
     return mixed, None

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
-from eddyscope.capture.blockwise import attend
+from eddyscope.capture.blockwise import Room, attend
 from eddyscope.capture.implementations import eager_beside
 from eddyscope.capture.rowmask import mask_rows, row_mask
 from eddyscope.capture.source import Rows
@@ -49,6 +49,10 @@ CARRIED = frozenset(
 
 class Listener(Protocol):
     """Who is told what attention modules compute."""
+
+    @property
+    def room(self) -> Room:
+        """Where modules that attend in blocks put them."""
 
     def value_norm(self, module: nn.Module, heads: int, value: Tensor) -> Tensor | None:
         """Norm of the values in the residual stream, where that is wanted."""
@@ -119,6 +123,7 @@ def block_attention(
         softcap=softcap,
         value_norm=None if listener is None else listener.value_norm(module, query.shape[1], value),
         see=None if listener is None else listener.begins(module),
+        room=None if listener is None else listener.room,
     )
     output = output.transpose(1, 2).contiguous()
     if listener is not None:

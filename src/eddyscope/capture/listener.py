@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from eddyscope.capture.blockwise import Room
 from eddyscope.capture.source import Receiver, Site
 from eddyscope.capture.values import Projections
 from eddyscope.errors import CaptureError
@@ -24,11 +25,17 @@ class SiteListener:
         Calls of each site in this pass, by name: the second call is ``name#2``.
     projections : Projections, optional
         Where the norms of values are wanted.
+
+    Attributes
+    ----------
+    room : Room
+        Where modules that attend in blocks put them.
     """
 
     def __init__(
         self, sites: tuple[Site, ...], receive: Receiver, calls: Counter[str], projections: Projections | None
     ) -> None:
+        self.room = Room()
         self._receive = receive
         self._calls = calls
         self._projections = projections
