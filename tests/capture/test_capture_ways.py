@@ -323,7 +323,7 @@ def test_grouped_queries_give_a_field_for_each_query_head(
 
 
 def test_blocks_of_all_layers_share_their_memory_unless_gradients_need_their_own() -> None:
-    room = Room()
+    room = blockwise.Room()
     with torch.no_grad():
         one, other = (room.take("weights", shape, torch.float32, torch.device("cpu")) for shape in ((4, 6), (2, 3)))
         assert one is not None and other is not None and one.data_ptr() == other.data_ptr()
