@@ -7,15 +7,14 @@ import sys
 from importlib import import_module
 
 from benchmarks.keeping import add_common, placed
-from eddyscope.heap import keep_freed_memory
 
 #: In the order in which they run; each is a module with ``run(options)``, and ``add_options(parser)`` if it has more.
-NAMES = ("analysis", "pod", "capture", "whole", "growth", "memory", "cluster", "costs", "heads")
+#: Those that stand for a command come last, as they keep freed memory like it, which holds for the process.
+NAMES = ("analysis", "pod", "capture", "growth", "memory", "heads", "whole", "cluster", "costs")
 
 
 def main() -> None:
     """Measure, print tables of ratios, and keep the last run of each with the machine's description."""
-    keep_freed_memory()  # as the commands do
     given = sys.argv[1:]
     name = given.pop(0) if given and not given[0].startswith("-") else "all"
     if name not in (*NAMES, "all"):

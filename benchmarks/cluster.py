@@ -20,6 +20,7 @@ import eddyscope as es
 from benchmarks.keeping import keep, machine_line, positive
 from benchmarks.machine import describe
 from benchmarks.rounds import Rounds
+from eddyscope.heap import keep_freed_memory
 from eddyscope.plans import ModelSize, Plan, Work, size
 
 MODEL = "base"
@@ -52,6 +53,7 @@ def run(options: argparse.Namespace) -> None:
         keep(options.out, "cluster_estimate", *estimate())
         return
     setting = Setting(options.documents)
+    keep_freed_memory()  # as commands and their workers do
     machine = describe(PACKAGES)
     if options.cpu_time:
         print("Workers are processes of their own, so seconds of the clock are taken.")

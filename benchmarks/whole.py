@@ -15,6 +15,7 @@ from benchmarks.machine import describe
 from benchmarks.rounds import Rounds
 from eddyscope.cli.model import resolve_model
 from eddyscope.demo import demo_text
+from eddyscope.heap import keep_freed_memory
 from eddyscope.report import write_report
 
 FORWARD = "plain eager forward passes"
@@ -76,6 +77,7 @@ class Work:
     """What ``eddyscope run`` does between reading the text and drawing, and the passes that it cannot save."""
 
     def __init__(self, count: int, folder: Path) -> None:
+        keep_freed_memory()  # as the command does
         self.folder, self.saved = folder, 0
         loaded = resolve_model("base")
         self.model = loaded.model
