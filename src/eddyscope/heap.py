@@ -17,9 +17,8 @@ def keep_freed_memory(*, override: bool = False) -> None:
     """Keep freed blocks of up to 32 MB in this process.
 
     The attention of a layer comes and goes with every batch. By default glibc gives much of it back to the system,
-    which then maps and clears the same pages again for the next layer; that can take as long as the arithmetic. It is
-    for programs to call and not for a library: it holds for the whole process, and cannot be undone. Without glibc
-    nothing happens.
+    which then maps and clears the same pages again for the next layer. It is for programs to call and not for a
+    library: it holds for the whole process, and cannot be undone. Without glibc nothing happens.
 
     Parameters
     ----------
