@@ -34,7 +34,7 @@ PACKAGES = ("eddyscope", "torch", "numpy", "dask", "distributed")
 class Setting:
     """Size of the work."""
 
-    documents: int = 768
+    documents: int = 1536
     context: int = 256
     seed: int = 0
 
@@ -42,7 +42,7 @@ class Setting:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What to do beside the common options."""
     parser.add_argument(
-        "--documents", type=positive, default=Setting.documents, help="documents, a multiple of 128 (768)"
+        "--documents", type=positive, default=Setting.documents, help="documents, a multiple of 128 (1536)"
     )
     parser.add_argument("--estimate", action="store_true", help="no timing: the estimate for a million documents")
 
