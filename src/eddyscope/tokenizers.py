@@ -88,6 +88,11 @@ class CharTokenizer:
         self._order = np.argsort(codes)
         self._sorted = codes[self._order]
 
+    @classmethod
+    def of_model(cls, vocabulary: Sequence[str], name: str = "characters") -> CharTokenizer:
+        """As a model of eddyscope encodes: a character that it lacks is read as a space, or as its first character."""
+        return cls(vocabulary, fallback=" " if " " in vocabulary else vocabulary[0], name=name)
+
     def _look_up(self, text: str) -> tuple[IntArray, npt.NDArray[np.bool_]]:
         """Id of each character and whether the vocabulary has it."""
         codes = _codes(text)

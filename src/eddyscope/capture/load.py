@@ -72,11 +72,9 @@ def load_own(name: str, *, gguf_file: str | None, device: str | None, dtype: str
     model = models.load(name)
     if device is not None:
         model = move(model, device)
-    vocabulary = model.vocabulary
-    if vocabulary is None:
+    if model.vocabulary is None:
         return model, None
-    fallback = " " if " " in vocabulary else vocabulary[0]  # as the model's own encode does
-    return model, CharTokenizer(vocabulary, fallback=fallback, name=f"characters of {Path(name).name}")
+    return model, CharTokenizer.of_model(model.vocabulary, f"characters of {Path(name).name}")
 
 
 def skeleton(name: str, *, gguf_file: str | None, dtype: str) -> tuple[Any, Any]:

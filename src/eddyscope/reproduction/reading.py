@@ -24,8 +24,7 @@ def read(member: Member, text: str | Path | None, count: int, seed: int) -> tupl
     count, seed : int
         Documents, and the seed of their choice.
     """
-    vocabulary = member.vocabulary
-    tokenizer = CharTokenizer(vocabulary, fallback=" " if " " in vocabulary else vocabulary[0])
+    tokenizer = CharTokenizer.of_model(member.vocabulary)
     with tempfile.TemporaryDirectory() as folder:
         paths, description = _source(text, Path(folder))
         documents = read_documents(paths, tokenizer, context=member.config.context, count=count, seed=seed)
